@@ -1,0 +1,1 @@
+"""Companion to "How important is Recall for Measuring Retrieval Quality?" (arXiv 2512.20854)."""

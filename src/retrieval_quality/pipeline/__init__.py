@@ -1,0 +1,1 @@
+"""From texts to graded samples: corpus, rank, answer, grade."""
