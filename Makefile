@@ -1,0 +1,66 @@
+# Set up, test, and build the book: `make book`, `make test`. See README.md.
+DATA   ?= simulated
+PARAMS ?=
+VENV   ?= .venv
+JOBS   ?= 2
+PY      = $(VENV)/bin/python
+RQ      = $(VENV)/bin/retrieval-quality
+PYTHON ?= $(shell for p in python3.11 python3.12 python3 python; do \
+	$$p -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' \
+	2>/dev/null && command -v $$p && break; done)
+INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check -c requirements.lock
+
+.PHONY: env book test lint test-browser test-models test-llm figures lock clean help
+
+book: env  ## the book: DATA=simulated|paper|PATH|CONFIG.yml PARAMS="name=value …"
+	$(RQ) book --data "$(DATA)" --jobs $(JOBS) $(foreach p,$(PARAMS),-p $(p))
+
+test: env lint  ## fast tests, doctests, types, style, import order
+	$(PY) -m pytest -m "not browser and not models and not llm" -n $(JOBS)
+
+lint: env
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports
+
+test-browser: env  ## every page of the built book in headless Chromium
+	$(INSTALL) -e ".[test,browser]"
+	sh tests/browser/chromium.sh
+	$(PY) -m pytest tests/browser -m browser
+
+test-models: $(VENV)-models/ready  ## a real embedding model, offline
+	HF_HUB_OFFLINE=1 $(VENV)-models/bin/python -m pytest tests/test_models.py -m models
+
+test-llm: $(VENV)-models/ready  ## a real language model behind a local server (LLM_BASE_URL)
+	$(VENV)-models/bin/python -m pytest -m llm
+
+figures: env  ## every figure and table as files, into figures/
+	$(RQ) figure all --data "$(DATA)" --out figures $(foreach p,$(PARAMS),-p $(p))
+	$(RQ) table all --data "$(DATA)" --out figures $(foreach p,$(PARAMS),-p $(p))
+
+env: $(VENV)/ready
+$(VENV)/ready: pyproject.toml requirements.lock
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or 3.12 with venv is needed: make PYTHON=/path/to/python3.12 …" >&2; exit 1; }
+	"$(PYTHON)" -m venv $(VENV)
+	$(INSTALL) -e ".[test]"
+	touch $@
+
+$(VENV)-models/ready: pyproject.toml requirements.lock
+	"$(PYTHON)" -m venv $(VENV)-models
+	$(VENV)-models/bin/python -m pip install --quiet -c requirements.lock -e ".[test,models]"
+	touch $@
+
+lock: env  ## pin anew, from pyproject.toml
+	$(INSTALL) pip-tools
+	$(VENV)/bin/pip-compile --quiet --strip-extras --all-extras --no-annotate --no-header \
+	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options \
+	  --output-file requirements.all pyproject.toml
+	grep -vE '^(nvidia-|cuda-|triton)' requirements.all > requirements.lock  # torch pins these itself
+	rm requirements.all
+
+clean:  ## what builds left; the data cache stays
+	rm -rf _build figures
+
+help:
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
