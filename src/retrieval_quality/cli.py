@@ -1,0 +1,421 @@
+"""The command line ``retrieval-quality``: thin, each command calls one function.
+
+Results go to standard output or files, progress and messages to standard error. Exit codes:
+0 done, 1 the data or a check failed, 2 wrong usage, 130 stopped by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from retrieval_quality.errors import RetrievalQualityError, UsageError
+from retrieval_quality.parameters import Parameters
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from retrieval_quality.dataset import Dataset
+
+Command = Callable[..., Any]
+
+_data = click.option(
+    "--data",
+    default="simulated",
+    show_default=True,
+    help="simulated, paper, a folder or file in the published format, or a pipeline configuration.",
+)
+_parameters = click.option(
+    "-p",
+    "--parameter",
+    "pairs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A parameter of the run; `notebook --help NAME` lists them.",
+)
+
+
+def _parse(data: str | None, pairs: tuple[str, ...], **more: str) -> Parameters:
+    given = list(pairs)
+    if data is not None and not any(pair.partition("=")[0].strip() == "data" for pair in pairs):
+        given.append(f"data={data}")
+    given += [f"{name}={value}" for name, value in more.items() if value]
+    return Parameters.parse(given)
+
+
+def _load(parameters: Parameters) -> Dataset:
+    from retrieval_quality import sources
+
+    return sources.load(parameters.data, seed=parameters.seed)
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def write_frame(frame: pd.DataFrame, out: str) -> None:
+    """Write a table to a .csv, .parquet or .json file, or as CSV to standard output (``-``).
+
+    Parameters
+    ----------
+    frame
+        The table.
+    out
+        Path whose ending says the format, or ``-``.
+
+    Raises
+    ------
+    UsageError
+        The ending is none of the three.
+    """
+    if out == "-":
+        frame.to_csv(sys.stdout, index=False, lineterminator="\n")
+        return
+    path = Path(out)
+    writers: dict[str, Callable[[Path], Any]] = {
+        ".csv": lambda p: frame.to_csv(p, index=False, lineterminator="\n", encoding="utf-8"),
+        ".parquet": lambda p: frame.to_parquet(p, index=False),
+        ".json": lambda p: frame.to_json(p, orient="records", indent=1, double_precision=15),
+    }
+    if path.suffix not in writers:
+        raise UsageError(f"--out {out}: the ending must be .csv, .parquet or .json (or - for CSV)")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.stem}.unfinished{path.suffix}")
+    try:
+        writers[path.suffix](unfinished)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    _say(f"{len(frame)} rows: {path}")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="retrieval-quality")
+def cli() -> None:
+    """Find the measure of a retrieval that predicts the quality of the answer.
+
+    The companion to "How important is Recall for Measuring Retrieval Quality?"
+    (arXiv 2512.20854): its figures, tables and book from any data in the published format.
+    """
+
+
+# --- figures, tables, correlations -------------------------------------------------------------
+
+
+def _export(kind: str, which: str, data: str, pairs: tuple[str, ...], out: str) -> None:
+    from retrieval_quality import catalogue, export
+
+    entries = catalogue.FIGURES if kind == "figure" else catalogue.TABLES
+    if which != "all" and (not which.isdecimal() or int(which) not in entries):
+        raise UsageError(f"there is no {kind} {which!r}; there are 1 to {len(entries)}, and all")
+    chosen = entries.values() if which == "all" else [entries[int(which)]]
+    parameters = _parse(data, pairs)
+    dataset = _load(parameters)
+    for entry in chosen:
+        for path in export.write(entry, dataset, parameters, Path(out)):
+            click.echo(path)
+
+
+@cli.command()
+@click.argument("which", metavar="N|all")
+@_data
+@_parameters
+@click.option("--out", default="figures", show_default=True, help="Folder to write to.")
+def figure(which: str, data: str, pairs: tuple[str, ...], out: str) -> None:
+    """Write figure N, or all: picture (.svg, .png), numbers (.csv), provenance (.json)."""
+    _export("figure", which, data, pairs, out)
+
+
+@cli.command()
+@click.argument("which", metavar="N|all")
+@_data
+@_parameters
+@click.option("--out", default="figures", show_default=True, help="Folder to write to.")
+def table(which: str, data: str, pairs: tuple[str, ...], out: str) -> None:
+    """Write table N, or all: numbers (.csv) and provenance (.json)."""
+    _export("table", which, data, pairs, out)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+@cli.command()
+@_data
+@_parameters
+@click.option(
+    "--segments",
+    type=click.Choice(["ratio", "narrow-wide"]),
+    default="ratio",
+    show_default=True,
+    help="How rows are divided.",
+)
+@click.option("--min-samples", type=click.IntRange(min=1), help="Fewest rows of a segment.")
+@click.option("--measures", default="F,nDCG,T", show_default=True, help="Comma-separated.")
+@click.option("--coefficients", default="spearman", show_default=True, help="Comma-separated.")
+@click.option("--require-2k", is_flag=True, help="Only rows whose top 2K was graded too.")
+@click.option(
+    "--alpha",
+    default="published",
+    show_default=True,
+    help="published, exact, crossfit, or a number from 0 to 1.",
+)
+@click.option(
+    "--by", type=click.Choice(["dataset", "subset"]), default="dataset", help="What a cell spans."
+)
+@click.option("--interval", type=click.Choice(["bootstrap"]), help="Add 95% intervals, by query.")
+@click.option("--replicates", type=click.IntRange(min=1), default=1000, show_default=True)
+@click.option("--out", required=True, help="FILE.csv, FILE.parquet, FILE.json, or - for CSV.")
+def correlations(
+    data: str,
+    pairs: tuple[str, ...],
+    segments: str,
+    min_samples: int | None,
+    measures: str,
+    coefficients: str,
+    require_2k: bool,
+    alpha: str,
+    by: str,
+    interval: str | None,
+    replicates: int,
+    out: str,
+) -> None:
+    """Correlate measures with the grade in every segment: one row a cell."""
+    from retrieval_quality import correlation
+
+    parameters = _parse(data, pairs)
+    fewest = {"ratio": parameters.min_samples_ratio, "narrow-wide": parameters.min_samples_width}
+    rows = _load(parameters).scored(parameters.embeddings, parameters.datasets)
+    options: dict[str, Any] = {
+        "segmentation": segments,
+        "min_samples": min_samples or fewest[segments],
+        "measures": _names(measures),
+        "require_2k": require_2k,
+        "alpha": _alpha(alpha),
+        "by": by,
+    }
+    if interval is None and alpha != "crossfit":
+        frame = correlation.correlate(rows, coefficients=_names(coefficients), **options)
+    else:
+        frame = _with_intervals(rows, _names(coefficients), replicates, parameters.seed, options)
+    write_frame(frame, out)
+
+
+def _alpha(text: str) -> str | float:
+    if text in ("published", "exact", "crossfit"):
+        return text
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise UsageError(f"--alpha {text}: published, exact, crossfit, or a number from 0 to 1")
+    return number
+
+
+def _with_intervals(
+    rows: pd.DataFrame,
+    coefficients: tuple[str, ...],
+    replicates: int,
+    seed: int,
+    options: dict[str, Any],
+) -> pd.DataFrame:
+    import pandas as pd
+
+    from retrieval_quality import bootstrap
+
+    frames = [
+        bootstrap.intervals(
+            rows, coefficient=name, replicates=replicates, seed=seed, pairs=(), **options
+        )
+        for name in coefficients
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+@cli.command()
+@_data
+@_parameters
+@click.option("--out", required=True, help="FILE.json, or - for standard output.")
+def claims(data: str, pairs: tuple[str, ...], out: str) -> None:
+    """Evaluate the paper's 20 claims on the data."""
+    from retrieval_quality import claims as ledger
+
+    parameters = _parse(data, pairs)
+    verdicts = ledger.evaluate(_load(parameters), parameters)
+    text = json.dumps(verdicts, indent=1, ensure_ascii=False)
+    if out == "-":
+        click.echo(text)
+    else:
+        Path(out).write_text(text + "\n", encoding="utf-8", newline="\n")
+        _say(f"{len(verdicts)} claims: {out}")
+
+
+# --- data --------------------------------------------------------------------------------------
+
+
+@cli.group()
+def data() -> None:
+    """Look at, check, make or fetch data."""
+
+
+@data.command()
+@click.argument("source", default="simulated")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def info(source: str, as_json: bool) -> None:
+    """Say what the data is: rows, embeddings, subsets, grades, nulls."""
+    from retrieval_quality import sources, validate
+
+    facts = validate.describe(sources.load(source))
+    click.echo(json.dumps(facts, indent=1, ensure_ascii=False) if as_json else _outline(facts))
+
+
+def _outline(value: Any, depth: int = 0) -> str:
+    """Write nested facts as indented lines; control characters are shown, never sent."""
+    lines: list[str] = []
+    for name, item in value.items() if isinstance(value, dict) else enumerate(value, start=1):
+        indent = "  " * depth
+        if isinstance(item, dict | list | tuple) and item:
+            lines += [f"{indent}{printable(name)}:", _outline(item, depth + 1)]
+        else:
+            lines.append(f"{indent}{printable(name)}: {printable(item)}")
+    return "\n".join(lines)
+
+
+def printable(value: Any) -> str:
+    r"""Show any text safely in a terminal: control and direction characters become escapes.
+
+    Examples
+    --------
+    >>> print(printable("red: " + chr(27) + "[31m"))
+    red: \x1b[31m
+    """
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in str(value)
+    )
+
+
+@data.command("validate")
+@click.argument("source", default="simulated")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def validate_command(source: str, as_json: bool) -> None:
+    """Check every relation of the format; exit 1 where one breaks."""
+    from retrieval_quality import sources, validate
+
+    report = validate.validate(sources.load(source))
+    if as_json:
+        click.echo(json.dumps(report.as_dict(), indent=1, ensure_ascii=False))
+    else:
+        click.echo("\n".join(printable(line) for line in report.lines()))
+    if not report.ok:
+        sys.exit(1)
+
+
+@data.command()
+@click.option("--out", type=click.Path(file_okay=False), help="Also write the JSON files here.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option("--scale", type=click.FloatRange(min=0, min_open=True, max=1), default=1.0)
+def simulate(out: str | None, seed: int, scale: float) -> None:
+    """Make the simulated default."""
+    from retrieval_quality import simulate as simulation
+
+    dataset = simulation.simulate(seed, scale=scale)
+    _say(f"simulated data, seed {seed}, scale {scale:g}: {dataset.folder}")
+    if out:
+        for path in simulation.write_json(dataset, Path(out)):
+            click.echo(path)
+
+
+@data.command()
+@click.option("--revision", default="main", show_default=True, help="Branch, tag or commit.")
+def fetch(revision: str) -> None:
+    """Fetch the published dataset from the Hugging Face hub."""
+    from retrieval_quality import hub
+
+    fetched = hub.fetch(revision=revision)
+    click.echo(fetched.folder)
+
+
+# --- notebooks and the book --------------------------------------------------------------------
+
+
+@cli.command(add_help_option=False)
+@click.argument("name", required=False)
+@_parameters
+@click.option("--out", help="The executed notebook, .ipynb.")
+@click.option("-h", "--help", "wants_help", is_flag=True, help="List notebooks or parameters.")
+@click.pass_context
+def notebook(
+    context: click.Context,
+    name: str | None,
+    pairs: tuple[str, ...],
+    out: str | None,
+    wants_help: bool,
+) -> None:
+    """Execute notebook NAME with other parameters; --help NAME lists them."""
+    from retrieval_quality import book
+
+    if name is None or wants_help:
+        if name is None:
+            click.echo(context.get_help())
+            click.echo("\nNotebooks: " + ", ".join(book.notebook_names()))
+        for item in Parameters.describe() if name is None else book.notebook_parameters(name):
+            click.echo(f"  {item['name']} = {item['default']!r}\n      {item['meaning']}")
+        return
+    if out is None:
+        raise UsageError("notebook: --out FILE.ipynb is needed")
+    click.echo(book.run_notebook(name, _parse(None, pairs), Path(out)))
+
+
+@cli.command("book")
+@_data
+@_parameters
+@click.option("--out", default="_build", show_default=True, help="Folder to build in.")
+@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True)
+@click.option(
+    "--check",
+    nargs=2,
+    type=click.Path(exists=True),
+    metavar="A B",
+    help="Compare two builds number by number instead; exit 1 where they differ.",
+)
+def book_command(
+    data: str, pairs: tuple[str, ...], out: str, jobs: int, check: tuple[str, str] | None
+) -> None:
+    """Execute every notebook and render the book."""
+    from retrieval_quality import book
+
+    if check:
+        differences = book.check(Path(check[0]), Path(check[1]))
+        for line in differences:
+            click.echo(printable(line))
+        _say(f"{len(differences)} differences" if differences else "the two builds agree")
+        sys.exit(bool(differences))
+    click.echo(book.build(_parse(data, pairs), Path(out), jobs=jobs))
+
+
+def main() -> None:
+    """Run the command line; every expected failure is one sentence and an exit code."""
+    try:
+        cli.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except RetrievalQualityError as error:
+        _say(f"retrieval-quality: {printable(error)}")
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        _say("retrieval-quality: stopped")
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        _say(f"retrieval-quality: {error.strerror or error}{where}")
+        sys.exit(1)
