@@ -1,0 +1,116 @@
+r"""Sphinx extension: the look of the book, and its mathematics as MathML.
+
+The book must read the same from a folder without a network. Mathematics is therefore turned into
+MathML while the book is built (``latex2mathml``), so that a page needs no script for it, and the
+style sheet and the script of the heat maps come from ``static/`` beside this file.
+
+Active through ``extra_extensions: [retrieval_quality.mathml]`` in ``_config.yml``.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from latex2mathml.converter import convert
+
+if TYPE_CHECKING:
+    from docutils.nodes import Element
+    from sphinx.application import Sphinx
+    from sphinx.config import Config
+
+STATIC = Path(__file__).parent / "static"
+STYLE = "retrieval-quality.css"
+SCRIPT = "retrieval-quality.js"
+
+_UNKNOWN = re.compile(r"<m[io]>(\\[A-Za-z]+)</m[io]>")
+
+
+@cache
+def to_mathml(latex: str, *, block: bool = False) -> str:
+    r"""MathML of a formula.
+
+    Parameters
+    ----------
+    latex : str
+        What would stand between dollar signs.
+    block : bool
+        Whether the formula stands on a line of its own.
+
+    Returns
+    -------
+    str
+        One ``<math>`` element.
+
+    Raises
+    ------
+    ValueError
+        The formula is broken, or has a command that the converter does not know and would print
+        as it is.
+
+    Examples
+    --------
+    >>> to_mathml(r"n_p").count("<mi>")
+    2
+    >>> to_mathml(r"\nosuchcommand")
+    Traceback (most recent call last):
+        ...
+    ValueError: \nosuchcommand is not known, in: \nosuchcommand
+    """
+    try:
+        text = convert(latex.strip(), display="block" if block else "inline")
+    except Exception as error:
+        raise ValueError(f"{type(error).__name__} in: {latex}") from error
+    unknown = _UNKNOWN.search(text)
+    if unknown:
+        raise ValueError(f"{unknown.group(1)} is not known, in: {latex}")
+    return text
+
+
+def _visit(writer: Any, node: Element, *, block: bool) -> None:
+    """Write one formula; a broken one is a warning, and so stops a strict build."""
+    from docutils.nodes import SkipNode
+    from sphinx.util import logging
+
+    latex = node.astext()
+    try:
+        formula = to_mathml(latex, block=block)
+    except ValueError as error:
+        logging.getLogger(__name__).warning("mathematics: %s", error, location=node)
+        formula = f"<code>{writer.encode(latex)}</code>"
+    if not block:
+        writer.body.append(writer.starttag(node, "span", "", CLASS="math") + formula + "</span>")
+        raise SkipNode
+    # A formula wider than the page scrolls, so it must be reachable by keyboard.
+    attributes = {"CLASS": "math", "tabindex": "0", "role": "group", "aria-label": "formula"}
+    writer.body.append(writer.starttag(node, "div", **attributes))
+    if node.get("number"):
+        writer.body.append(f'<span class="eqno">({node["number"]})</span>')
+    writer.body.append(f"{formula}</div>\n")
+    raise SkipNode
+
+
+def visit_inline(writer: Any, node: Element) -> None:
+    """Write an inline formula."""
+    _visit(writer, node, block=False)
+
+
+def visit_block(writer: Any, node: Element) -> None:
+    """Write a formula on a line of its own."""
+    _visit(writer, node, block=True)
+
+
+def _add_look(app: Sphinx, config: Config) -> None:
+    config.html_static_path = [*config.html_static_path, str(STATIC)]
+    config.html_math_renderer = "mathml"
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register with Sphinx."""
+    app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
+    app.connect("config-inited", _add_look)
+    app.add_css_file(STYLE)
+    app.add_js_file(SCRIPT, loading_method="defer")
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
