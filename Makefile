@@ -56,7 +56,7 @@ lock: env  ## pin anew, from pyproject.toml
 	$(VENV)/bin/pip-compile --quiet --strip-extras --all-extras --no-annotate --no-header \
 	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options \
 	  --output-file requirements.all pyproject.toml
-	grep -vE '^(nvidia-|cuda-|triton)' requirements.all | sed 's/+cpu$$//' > requirements.lock  # torch pins these itself
+	grep -vE '^($$|\#|nvidia-|cuda-|triton)' requirements.all | sed 's/+cpu$$//' > requirements.lock  # torch pins these itself
 	rm requirements.all
 
 clean:  ## what builds left; the data cache stays
