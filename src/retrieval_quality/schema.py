@@ -36,12 +36,15 @@ class Field:
         One line for a person.
     required : bool
         Whether every record must have the key.
+    nullable : bool
+        Whether the value may be null where the key is there; always true of a grade.
     """
 
     name: str
     kind: str
     meaning: str
     required: bool = True
+    nullable: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,9 +91,9 @@ _GRADED = (
     Field("K", "whole", "number of retrieved documents"),
     Field("rank", "wholes", "indices of the K retrieved candidates, best first"),
     Field("inK", "bits", "1 where the retrieved document is a positive, in rank order"),
-    Field("answer_ideal", "text", "answer written from all positives"),
-    Field("answer_topK", "text", "answer written from the K retrieved documents"),
-    Field("grade", "grade", "grade of answer_topK against answer_ideal, 1 to 5"),
+    Field("answer_ideal", "text", "answer written from all positives", nullable=True),
+    Field("answer_topK", "text", "answer written from the K retrieved documents", nullable=True),
+    Field("grade", "grade", "grade of answer_topK against answer_ideal, 1 to 5", nullable=True),
     Field("P", "number", "precision, positives retrieved / K"),
     Field("R", "number", "recall, positives retrieved / Np"),
 )
@@ -105,9 +108,9 @@ PARTS: dict[str, Part] = {
                 Field("q", "text", "query"),
                 Field("p", "texts", "positives: texts relevant to the query"),
                 Field("n", "texts", "negatives: texts that are not"),
-                Field("c1", "text", "ARXIV: category of the positives", required=False),
-                Field("c2", "text", "ARXIV: category of the negatives", required=False),
-                Field("q2", "text", "ARXIV: name of the negatives' category", required=False),
+                Field("c1", "text", "ARXIV: category of the positives", False, True),
+                Field("c2", "text", "ARXIV: category of the negatives", False, True),
+                Field("q2", "text", "ARXIV: name of the negatives' category", False, True),
             ),
             key=("id",),
         ),
@@ -129,7 +132,12 @@ PARTS: dict[str, Part] = {
         Part("human", (), key=(), keeps_others=True),
         Part(
             "controls",
-            (*_GRADED, Field("control", "text", "what the LLM was given instead")),
+            (
+                *(field for field in _GRADED if field.name not in ("P", "R")),
+                Field("P", "number", "precision; null at K = 0", nullable=True),
+                Field("R", "number", "recall", nullable=True),
+                Field("control", "text", "what the LLM was given instead"),
+            ),
             key=("control", "id", "E", "Nc", "Np", "K"),
             keeps_others=True,
         ),
@@ -256,7 +264,9 @@ def subset_order(names: list[str]) -> list[str]:
 
 
 def _known_first(names: list[str], known: list[str]) -> list[str]:
-    return sorted(names, key=lambda name: (known.index(name) if name in known else len(known), name))
+    return sorted(
+        names, key=lambda name: (known.index(name) if name in known else len(known), name)
+    )
 
 
 def subset_of(sample_id: str) -> str:

@@ -1,0 +1,1063 @@
+"""Published files -> checked columnar cache -> `Dataset`.
+
+Each file is streamed once into Parquet, record by record checked; later openings read only the
+columns that are asked for. The cache is keyed by content: SHA-256 of the files and the version of
+the layout. An entry is written into a temporary folder beside its place and renamed to it when
+complete, so that an interruption, a full disk or a second writer never leaves half an entry.
+
+What is refused at opening is what would make an analysis wrong without a word: JSON that is none,
+a record without a key, a key in other letters, a value of another type, a grade that is none of
+1 to 5, lists whose lengths disagree with K, ranks outside the candidates or twice, more positives
+than there are, ``inK`` that contradicts ``rank``, and two rows with one unique key. What is
+accepted with a notice that counts it: null grades and answers, grades written as 4.0 or "4",
+undeclared keys, one record a line in a ``.json`` file, and missing parts. Relations between files
+and redundant values are the business of `retrieval_quality.validate`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import platformdirs
+import pyarrow as pa
+import pyarrow.parquet as pq
+from tqdm import tqdm
+
+from retrieval_quality import schema
+from retrieval_quality.errors import DataError, UsageError
+from retrieval_quality.records import ENDINGS, Batch, read_batches
+
+CACHE_VARIABLE = "RETRIEVAL_QUALITY_CACHE"
+"""Environment variable that names another folder for the cache."""
+
+ROW_GROUP = 32_768
+"""Rows that are gathered before they are written; bounds the memory of a conversion."""
+
+_MANIFEST = "dataset.json"
+_SCORED = "scored"
+_STALE_SECONDS = 24 * 3600
+_TYPES: dict[str, pa.DataType] = {
+    "text": pa.string(),
+    "texts": pa.list_(pa.string()),
+    "whole": pa.int32(),
+    "wholes": pa.list_(pa.int32()),
+    "bits": pa.list_(pa.int8()),
+    "number": pa.float64(),
+    "numbers": pa.list_(pa.float64()),
+    "grade": pa.float64(),
+}
+
+
+@dataclass(frozen=True)
+class Notice:
+    """What was accepted, converted or left out, and how often.
+
+    Attributes
+    ----------
+    part : str
+        Part of the dataset.
+    kind : str
+        Short name: ``null``, ``converted``, ``left out``, ``json lines``, ``missing``.
+    count : int
+        Number of values or records.
+    text : str
+        One sentence for a person.
+    """
+
+    part: str
+    kind: str
+    count: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A checked dataset in the columnar cache.
+
+    Attributes
+    ----------
+    name : str
+        Short name, such as the folder's.
+    simulated : bool
+        Whether the rows are made by a model instead of being observed.
+    source : str
+        What the user gave.
+    digest : str
+        SHA-256 of the content, hexadecimal.
+    commit : str or None
+        Revision of a dataset that was downloaded.
+    folder : Path
+        Where the Parquet files are.
+    parts : tuple of str
+        Which of ``texts ranked graded human controls`` are there.
+    notices : tuple of Notice
+        What was accepted, converted or left out.
+    """
+
+    name: str
+    simulated: bool
+    source: str
+    digest: str
+    commit: str | None
+    folder: Path
+    parts: tuple[str, ...]
+    notices: tuple[Notice, ...] = ()
+
+    def path(self, part: str) -> Path:
+        """Give the Parquet file of a part.
+
+        Raises
+        ------
+        DataError
+            If the dataset has no such part.
+        UsageError
+            If there is no part of that name in any dataset.
+        """
+        if part not in schema.PARTS:
+            raise UsageError(f"no part is called {part!r}; parts are {', '.join(schema.PARTS)}.")
+        if part not in self.parts:
+            raise DataError(
+                f"{self.source} has no {schema.PARTS[part].stem} file, which is needed here. "
+                f"It has: {', '.join(self.parts)}."
+            )
+        return self.folder / f"{part}.parquet"
+
+    def columns(self, part: str) -> tuple[str, ...]:
+        """Give the names of a part's columns."""
+        return tuple(pq.read_schema(self.path(part)).names)
+
+    def read(self, part: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """Read the asked columns of a part, in the order of the file.
+
+        Parameters
+        ----------
+        part : str
+            ``texts``, ``ranked``, ``graded``, ``human`` or ``controls``.
+        columns : sequence of str, optional
+            Columns to read, all by default. Only these are read from disk.
+
+        Returns
+        -------
+        DataFrame
+            One row a record; lists are NumPy arrays, null grades NaN.
+
+        Raises
+        ------
+        DataError
+            If the dataset has no such part.
+        UsageError
+            If a column is not there.
+        """
+        path = self.path(part)
+        names = self.columns(part)
+        if unknown := [name for name in columns or () if name not in names]:
+            raise UsageError(
+                f"{schema.PARTS[part].stem} has no column {unknown[0]!r}; "
+                f"it has {', '.join(names)}."
+            )
+        chosen = None if columns is None else list(columns)
+        return pq.read_table(path, columns=chosen).to_pandas()
+
+    def scored(self, embeddings: Iterable[str] = (), datasets: Iterable[str] = ()) -> pd.DataFrame:
+        """Give one row a graded sample, with only what an analysis needs.
+
+        Parameters
+        ----------
+        embeddings : iterable of str, optional
+            Embeddings to keep, by code (``AML12v2``) or plot label (``AM``); all by default.
+        datasets : iterable of str, optional
+            Datasets to keep (``A``, ``Hp`` ...); all by default.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``id``, ``E``, ``dataset``, ``subset`` (categories), ``Nc``, ``Np``, ``K``,
+            ``n_positives`` (int32), ``n_positives_2k`` (float64, positives among the first 2K
+            where that row was graded too, else NaN), ``pattern`` (category of text such as
+            ``"0110"``, rank 1 first) and ``grade`` (float64, 1-5, NaN where null), in the order
+            of the graded file. Categories hold only what occurs.
+
+        Raises
+        ------
+        DataError
+            If the dataset has no graded part.
+        UsageError
+            If an embedding or dataset is not there.
+        """
+        self.path("graded")
+        categories = ["id", "E", "dataset", "subset", "pattern"]
+        table = pq.read_table(self.folder / f"{_SCORED}.parquet", read_dictionary=categories)
+        rows = table.to_pandas()
+        chosen = {
+            "E": _chosen(embeddings, rows["E"].cat.categories, "embedding", _notations),
+            "dataset": _chosen(datasets, rows["dataset"].cat.categories, "dataset", _as_is),
+        }
+        keep = np.ones(len(rows), dtype=bool)
+        for column, names in chosen.items():
+            if names:
+                keep &= rows[column].isin(names).to_numpy()
+        if not keep.all():
+            rows = rows[keep].reset_index(drop=True)
+        for column in categories:
+            rows[column] = rows[column].cat.set_categories(_ordered(column, rows[column]))
+        return rows
+
+    def table_counts(self) -> pd.DataFrame:
+        """Count rows by part, embedding and subset.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``part``, ``embedding`` (empty for texts), ``subset``, ``rows``.
+        """
+        tables = [
+            _sql(
+                f"""SELECT '{part}' AS part, {"''" if part == "texts" else "E"} AS embedding,
+                    regexp_replace(id, '-[^-]*$', '') AS subset, count(*) AS rows
+                FROM read_parquet(?) GROUP BY ALL ORDER BY ALL""",
+                self.path(part),
+            )
+            for part in ("texts", "ranked", "graded")
+            if part in self.parts
+        ]
+        if not tables:
+            return pd.DataFrame(columns=["part", "embedding", "subset", "rows"])
+        return pd.concat(tables, ignore_index=True)
+
+    def row_counts(self) -> dict[str, int]:
+        """Count the rows of each part."""
+        return {part: pq.read_metadata(self.path(part)).num_rows for part in self.parts}
+
+    def grade_counts(self) -> dict[int | None, int]:
+        """Count the graded rows by grade, worst first; None stands for null grades."""
+        grades = pq.read_table(self.path("graded"), columns=["grade"])["grade"].to_pandas()
+        counts: dict[int | None, int] = {
+            grade: int((grades == grade).sum()) for grade in schema.GRADES
+        }
+        counts[None] = int(grades.isna().sum())
+        return counts
+
+    def ideal_answers_that_vary(self) -> tuple[int, int]:
+        """Count the ids whose ideal answer is not always the same.
+
+        Returns
+        -------
+        tuple of int
+            Ids with more than one distinct ``answer_ideal``, and ids in all.
+        """
+        row = _sql(
+            """SELECT count(*) FILTER (lowest <> highest) AS varying, count(*) AS ids
+            FROM (SELECT min(hash(answer_ideal)) AS lowest, max(hash(answer_ideal)) AS highest
+                  FROM read_parquet(?) GROUP BY id)""",
+            self.path("graded"),
+        ).iloc[0]
+        return int(row["varying"]), int(row["ids"])
+
+
+def cache_root() -> Path:
+    """Give the folder of the cache: the user's, or what ``RETRIEVAL_QUALITY_CACHE`` names."""
+    named = os.environ.get(CACHE_VARIABLE)
+    return Path(named) if named else platformdirs.user_cache_path("retrieval_quality")
+
+
+def open_path(path: str | Path, *, cache: Path | None = None, progress: bool = True) -> Dataset:
+    """Open a folder with the published files, or one file, converting it once.
+
+    Parameters
+    ----------
+    path : str or Path
+        A folder with ``samples_<part>`` files, or one such file; a single file of another name
+        is taken as the graded one. Endings: ``.json``, ``.jsonl``, ``.ndjson``, each also with
+        ``.gz``, and ``.parquet``.
+    cache : Path, optional
+        Folder of the cache instead of `cache_root`.
+    progress : bool, default True
+        Whether to show a bar on stderr, if that is a terminal.
+
+    Returns
+    -------
+    Dataset
+        The checked dataset.
+
+    Raises
+    ------
+    UsageError
+        If there is nothing at `path`.
+    DataError
+        If the content is refused (file, record and id are named) or cannot be stored.
+    """
+    files = _find_files(Path(path))
+    stamps = {part: _stamp(file) for part, file in files.items()}
+    digest = _digest(files)
+    found = lookup(digest, cache)
+    if found is None:
+        found = _convert(files, Path(path), digest, cache, progress)
+        if stamps != {part: _stamp(file) for part, file in files.items()}:
+            shutil.rmtree(found.folder, ignore_errors=True)
+            raise DataError(f"{path}: a file changed while it was read. Try again.")
+    return dataclasses.replace(found, name=_name(Path(path)), source=str(path))
+
+
+def lookup(digest: str, cache: Path | None = None) -> Dataset | None:
+    """Find a dataset in the cache; None if it is not there, or not complete.
+
+    Parameters
+    ----------
+    digest : str
+        What the dataset was stored under.
+    cache : Path, optional
+        Folder of the cache instead of `cache_root`.
+    """
+    folder = _entry(digest, cache)
+    try:
+        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        complete = manifest["version"] == schema.VERSION and all(
+            (folder / file).stat().st_size == size for file, size in manifest["files"].items()
+        )
+        if not complete:
+            return None
+        return Dataset(
+            name=manifest["name"],
+            simulated=manifest["simulated"],
+            source=manifest["source"],
+            digest=manifest["digest"],
+            commit=manifest["commit"],
+            folder=folder,
+            parts=tuple(manifest["parts"]),
+            notices=tuple(Notice(**notice) for notice in manifest["notices"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def store(
+    parts: Mapping[str, pa.Table | pd.DataFrame | Iterable[pa.Table]],
+    *,
+    name: str,
+    source: str,
+    digest: str,
+    simulated: bool = False,
+    commit: str | None = None,
+    notices: Iterable[Notice] = (),
+    cache: Path | None = None,
+) -> Dataset:
+    """Write tables into the cache and give the dataset back.
+
+    The tables are trusted to hold what the format says (`schema.PARTS`): they come from code, and
+    only unique keys are checked. Columns are put into the declared order and cast to the declared
+    types (text: string, whole numbers: int32, ``rank`` and ranked ``K``: list<int32>, ``inK``:
+    list<int8>, ``P`` and ``R`` and ``grade``: float64, a null grade null or NaN).
+
+    Parameters
+    ----------
+    parts : mapping of str to Table, DataFrame or iterable of Table
+        Parts by name. An iterable is written table by table, so that not all need be in memory.
+    name, source, digest : str
+        What the dataset is called, where it is from, and the key of the cache: the same digest
+        must mean the same content, so it has to cover whatever the content depends on.
+    simulated : bool, default False
+        Whether the rows are made by a model.
+    commit : str, optional
+        Revision of a downloaded dataset.
+    notices : iterable of Notice, optional
+        What was accepted, converted or left out; read after the tables are written.
+    cache : Path, optional
+        Folder of the cache instead of `cache_root`.
+
+    Returns
+    -------
+    Dataset
+        The dataset, read back from the cache.
+
+    Raises
+    ------
+    DataError
+        If a unique key is there twice, or the cache cannot be written.
+
+    Examples
+    --------
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> graded = pd.DataFrame({
+    ...     "id": ["A-0", "A-0"], "E": "AML12v2", "Nc": 5, "Np": 2, "K": [1, 2],
+    ...     "rank": [[1], [1, 4]], "inK": [[1], [1, 0]], "answer_ideal": "", "answer_topK": "",
+    ...     "grade": [4, None], "P": [1.0, 0.5], "R": [0.5, 0.5]})
+    >>> dataset = store({"graded": graded}, name="two", source="doctest", digest="0" * 64,
+    ...                 simulated=True, cache=Path(folder.name))
+    >>> dataset.scored()[["id", "K", "n_positives", "n_positives_2k", "pattern", "grade"]]
+        id  K  n_positives  n_positives_2k pattern  grade
+    0  A-0  1            1             1.0       1    4.0
+    1  A-0  2            1             NaN      10    NaN
+    >>> folder.cleanup()
+    """
+    with _new_entry(digest, cache) as folder:
+        for part, tables in parts.items():
+            if isinstance(tables, pd.DataFrame):
+                tables = pa.Table.from_pandas(tables, preserve_index=False)
+            if isinstance(tables, pa.Table):
+                tables = [tables]
+            _write(folder / f"{part}.parquet", (_cast(part, table) for table in tables))
+            _refuse_duplicates(folder, part, source)
+        if "graded" in parts:
+            _write_scored(folder)
+        manifest = {
+            "version": schema.VERSION,
+            "name": name,
+            "simulated": simulated,
+            "source": source,
+            "digest": digest,
+            "commit": commit,
+            "parts": [part for part in schema.PARTS if part in parts],
+            "notices": [dataclasses.asdict(notice) for notice in notices],
+            "files": {file.name: file.stat().st_size for file in sorted(folder.iterdir())},
+        }
+        text = json.dumps(manifest, indent=1, ensure_ascii=False)
+        (folder / _MANIFEST).write_text(text, encoding="utf-8")
+    stored = lookup(digest, cache)
+    if stored is None:
+        raise DataError(f"{_entry(digest, cache)} could not be read back after it was written.")
+    return stored
+
+
+# --- which files -----------------------------------------------------------------------------
+
+
+def _find_files(path: Path) -> dict[str, Path]:
+    """Find the file of each part."""
+    if path.is_file():
+        named = [part for part, declared in schema.PARTS.items() if _stem(path) == declared.stem]
+        return {named[0] if named else "graded": path}
+    if not path.is_dir():
+        raise UsageError(
+            f"there is no file or folder {path}. Give a folder with samples_graded.json and the "
+            "other published files, or one graded file."
+        )
+    files = {}
+    for part, declared in schema.PARTS.items():
+        found = sorted(file for file in path.iterdir() if _stem(file) == declared.stem)
+        known = [file for file in found if file.name.endswith(ENDINGS)]
+        if len(known) > 1:
+            names = ", ".join(file.name for file in known)
+            raise DataError(f"{path}: {names} are one part in several files. Keep one of them.")
+        if found and not known:
+            raise DataError(
+                f"{found[0]}: files of this kind are not read. Endings that are: "
+                f"{', '.join(ENDINGS)}."
+            )
+        if known:
+            files[part] = known[0]
+    if not files:
+        stems = ", ".join(declared.stem for declared in schema.PARTS.values())
+        raise DataError(f"{path}: none of the published files is in this folder ({stems}).")
+    return files
+
+
+def _stem(path: Path) -> str:
+    return path.name.partition(".")[0]
+
+
+def _name(path: Path) -> str:
+    return path.resolve().name if path.is_dir() else _stem(path)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def _digest(files: Mapping[str, Path]) -> str:
+    """Hash part names and file contents, so that neither place nor name of a file matters."""
+    total = hashlib.sha256()
+    for part, path in files.items():
+        try:
+            with path.open("rb") as file:
+                content = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({error.strerror or error}).") from None
+        total.update(f"{part} {content}\n".encode())
+    return total.hexdigest()
+
+
+# --- the cache -------------------------------------------------------------------------------
+
+
+def _entry(digest: str, cache: Path | None) -> Path:
+    return (cache or cache_root()) / "datasets" / f"v{schema.VERSION}-{digest[:32]}"
+
+
+@contextlib.contextmanager
+def _new_entry(digest: str, cache: Path | None) -> Iterator[Path]:
+    """Give a temporary folder that becomes the cache's entry if the body ends without error."""
+    target = _entry(digest, cache)
+    temporary: Path | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(target.parent)
+        temporary = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
+        yield temporary
+        _commit(temporary, target, digest, cache)
+    except OSError as error:
+        raise DataError(
+            f"the cache in {target.parent} cannot be written ({error.strerror or error}). "
+            f"Make room or give another folder by the environment variable {CACHE_VARIABLE}."
+        ) from None
+    finally:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _commit(temporary: Path, target: Path, digest: str, cache: Path | None) -> None:
+    """Rename a complete entry to its place, unless another process was first."""
+    for file in temporary.iterdir():
+        with file.open("rb") as written:
+            os.fsync(written.fileno())
+    if target.exists() and lookup(digest, cache) is None:
+        os.rename(target, tempfile.mkdtemp(prefix=".old-", dir=target.parent))
+    try:
+        os.rename(temporary, target)
+    except OSError:
+        if lookup(digest, cache) is None:
+            raise
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what processes that were killed left behind a day ago or more."""
+    for path in folder.glob(".*-*"):
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > _STALE_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _cast(part: str, table: pa.Table) -> pa.Table:
+    """Put a table into the declared column order and types; undeclared columns stay behind."""
+    declared = {field.name: _TYPES[field.kind] for field in schema.PARTS[part].fields}
+    names = [name for name in declared if name in table.column_names]
+    names += [name for name in table.column_names if name not in declared]
+    table = table.select(names)
+    types = [pa.field(name, declared.get(name, table.schema.field(name).type)) for name in names]
+    return table.cast(pa.schema(types))
+
+
+def _write(path: Path, tables: Iterable[pa.Table]) -> None:
+    """Write tables as one Parquet file with row groups of at least `ROW_GROUP` rows."""
+    writer: pq.ParquetWriter | None = None
+    waiting: list[pa.Table] = []
+    try:
+        for table in tables:
+            writer = writer or pq.ParquetWriter(path, table.schema, compression="zstd")
+            waiting.append(table)
+            if sum(part.num_rows for part in waiting) >= ROW_GROUP:
+                writer.write_table(pa.concat_tables(waiting))
+                waiting = []
+        if writer is not None and waiting:
+            writer.write_table(pa.concat_tables(waiting))
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _sql(query: str, *parameters: object) -> pd.DataFrame:
+    with duckdb.connect() as connection:
+        values = [str(value) if isinstance(value, Path) else value for value in parameters]
+        return connection.execute(query, values).df()
+
+
+def _refuse_duplicates(folder: Path, part: str, source: str) -> None:
+    """Refuse two rows with one unique key, naming both."""
+    key = schema.PARTS[part].key
+    if not key:
+        return
+    names = ", ".join(f'"{name}"' for name in key)
+    twice = _sql(
+        f"""SELECT {names}, min(file_row_number) + 1 AS first, count(*) AS times
+        FROM read_parquet(?, file_row_number=true) GROUP BY {names} HAVING count(*) > 1
+        ORDER BY first LIMIT 1""",
+        folder / f"{part}.parquet",
+    )
+    if len(twice):
+        row = twice.iloc[0]
+        values = ", ".join(f"{name} {row[name]}" for name in key)
+        raise DataError(
+            f"{source}: {schema.PARTS[part].stem} has {row['times']} records with {values}, the "
+            f"first is record {row['first']}. The key must be unique: remove the surplus records."
+        )
+
+
+def _write_scored(folder: Path) -> None:
+    """Write the table behind `Dataset.scored`, joined with the rows of twice the K."""
+    rows = _sql(
+        """WITH graded AS (
+            SELECT file_row_number AS row, id, E, Nc, Np, K, grade,
+                CAST(list_sum(inK) AS INTEGER) AS n_positives, array_to_string(inK, '') AS pattern
+            FROM read_parquet(?, file_row_number=true))
+        SELECT one.id, one.E, split_part(one.id, '-', 1) AS dataset,
+            regexp_replace(one.id, '-[^-]*$', '') AS subset, one.Nc, one.Np, one.K,
+            one.n_positives, CAST(two.n_positives AS DOUBLE) AS n_positives_2k, one.pattern,
+            one.grade
+        FROM graded AS one LEFT JOIN graded AS two
+            ON one.id = two.id AND one.E = two.E AND one.Nc = two.Nc AND one.Np = two.Np
+            AND 2 * one.K = two.K
+        ORDER BY one.row""",
+        folder / "graded.parquet",
+    )
+    pq.write_table(pa.Table.from_pandas(rows, preserve_index=False), folder / f"{_SCORED}.parquet")
+
+
+def _notations(name: str) -> tuple[str, ...]:
+    return name, schema.embedding_code(name), schema.embedding_label(name)
+
+
+def _as_is(name: str) -> tuple[str, ...]:
+    return (name,)
+
+
+def _chosen(
+    names: Iterable[str],
+    there: Iterable[str],
+    what: str,
+    spellings: Callable[[str], tuple[str, ...]],
+) -> list[str]:
+    """Turn the asked names into those of the data; refuse what is not there."""
+    present = list(there)
+    chosen = []
+    for name in [names] if isinstance(names, str) else names:
+        found = [spelling for spelling in spellings(name) if spelling in present]
+        if not found:
+            raise UsageError(
+                f"no {what} {name!r} in this dataset; it has {', '.join(sorted(present))}."
+            )
+        chosen.append(found[0])
+    return chosen
+
+
+def _ordered(column: str, values: pd.Series) -> list[str]:
+    """Give the values of a category column that occur, in the order of the paper or sorted."""
+    codes = np.unique(values.cat.codes)
+    names = list(values.cat.categories[codes[codes >= 0]])
+    order = {
+        "E": schema.embedding_order,
+        "dataset": schema.dataset_order,
+        "subset": schema.subset_order,
+    }
+    return order.get(column, sorted)(names)
+
+
+# --- from records to tables ------------------------------------------------------------------
+
+
+class _BadValueError(Exception):
+    """A value that is refused: index of its record in the batch, and what is wrong."""
+
+    def __init__(self, index: int, problem: str) -> None:
+        super().__init__(problem)
+        self.index, self.problem = index, problem
+
+
+class _Tally:
+    """Counts what is accepted, as the notices of a dataset."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[tuple[str, str, str]] = Counter()
+
+    def add(self, part: str, kind: str, text: str, count: int = 1) -> None:
+        if count:
+            self.counts[part, kind, text] += count
+
+    def __iter__(self) -> Iterator[Notice]:
+        for (part, kind, text), count in self.counts.items():
+            yield Notice(part, kind, count, text)
+
+
+def _convert(
+    files: Mapping[str, Path], path: Path, digest: str, cache: Path | None, progress: bool
+) -> Dataset:
+    tally = _Tally()
+    for part in schema.PARTS:
+        if part not in files and part != "controls":
+            tally.add(part, "missing", f"there is no {schema.PARTS[part].stem} file")
+    total = sum(file.stat().st_size for file in files.values())
+    with tqdm(
+        total=total, unit="B", unit_scale=True, desc=_name(path), disable=None if progress else True
+    ) as bar:
+        return store(
+            {part: _tables(part, file, tally, bar.update) for part, file in files.items()},
+            name=_name(path),
+            source=str(path),
+            digest=digest,
+            notices=tally,
+            cache=cache,
+        )
+
+
+def _tables(
+    part: str, path: Path, tally: _Tally, on_bytes: Callable[[int], object]
+) -> Iterator[pa.Table]:
+    """Yield the checked tables of a file."""
+
+    def on_lines() -> None:
+        if path.name.endswith((".json", ".json.gz")):
+            tally.add(part, "json lines", f"{path.name} holds one record a line and was read so")
+
+    batches = read_batches(path, on_bytes=on_bytes, on_lines=on_lines)
+    if schema.PARTS[part].keeps_others:
+        yield _whole_table(part, list(batches), tally)
+        return
+    for batch in batches:
+        _check_keys(part, batch, tally)
+        yield _declared_columns(part, batch, tally)
+
+
+def _check_keys(part: str, batch: Batch, tally: _Tally) -> None:
+    """Refuse records that are no objects, miss a key or spell one in other letters."""
+    records = batch.records
+    for index, record in enumerate(records):
+        if type(record) is not dict:
+            raise DataError(f"{batch.where(index)}: is {_show(record)}, not an object with keys.")
+    declared = schema.PARTS[part]
+    known = {field.name for field in declared.fields}
+    shapes: dict[tuple[str, ...], int] = {}
+    counts: Counter[tuple[str, ...]] = Counter()
+    for index, record in enumerate(records):
+        shape = tuple(record)
+        counts[shape] += 1
+        shapes.setdefault(shape, index)
+    for shape, index in shapes.items():
+        if problem := _key_problem(declared, shape):
+            raise _error(batch, index, problem)
+        if not declared.keeps_others:
+            for name in shape:
+                if name not in known:
+                    text = f"the key {name!r} is not part of the format and was left out"
+                    tally.add(part, "left out", text, counts[shape])
+
+
+def _key_problem(declared: schema.Part, shape: tuple[str, ...]) -> str | None:
+    known = {field.name.lower(): field.name for field in declared.fields}
+    folded: dict[str, str] = {}
+    for name in shape:
+        other = folded.setdefault(name.lower(), name)
+        if other != name:
+            return f"has both {other!r} and {name!r}; keys that differ only in case are refused"
+        if known.get(name.lower(), name) != name:
+            return f"has {name!r} where {known[name.lower()]!r} is expected; case counts"
+    missing = [name for name in declared.required if name not in shape]
+    return f"the key {missing[0]!r} is missing" if missing else None
+
+
+def _error(batch: Batch, index: int, problem: str) -> DataError:
+    sample = batch.records[index].get("id")
+    named = f", id {sample!r}" if isinstance(sample, str) else ""
+    return DataError(f"{batch.where(index)}{named}: {problem}.")
+
+
+def _show(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _declared_columns(part: str, batch: Batch, tally: _Tally) -> pa.Table:
+    """Check and convert the declared keys of a batch."""
+    columns: dict[str, pa.Array] = {}
+    try:
+        for field in schema.PARTS[part].fields:
+            values = [record.get(field.name) for record in batch.records]
+            if field.kind == "grade":
+                columns[field.name] = _grades(part, field.name, values, tally)
+            else:
+                columns[field.name] = _column(part, field, values, tally)
+        _CHECKS[part](columns)
+    except _BadValueError as bad:
+        raise _error(batch, bad.index, bad.problem) from None
+    return pa.table(columns)
+
+
+def _column(part: str, field: schema.Field, values: list[Any], tally: _Tally) -> pa.Array:
+    kind = field.kind
+    if kind in _ELEMENTS:
+        return _list_column(field, values)
+    nulls = values.count(None) if field.nullable else 0
+    present = [value for value in values if value is not None] if nulls else values
+    if not _all_valid(kind, present):
+        for index, value in enumerate(values):
+            if not (field.nullable and value is None) and not _all_valid(kind, [value]):
+                raise _BadValueError(index, f"{field.name} is {_show(value)}, not {_WANTED[kind]}")
+    if field.required:
+        tally.add(part, "null", f"{field.name} is null", nulls)
+    return pa.array(values, _TYPES[kind])
+
+
+def _list_column(field: schema.Field, values: list[Any]) -> pa.Array:
+    for index, value in enumerate(values):
+        if type(value) is not list:
+            raise _BadValueError(index, f"{field.name} is {_show(value)}, not a list")
+    flat = list(chain.from_iterable(values))
+    kind = _ELEMENTS[field.kind]
+    if not _all_valid(kind, flat):
+        for index, value in enumerate(values):
+            for item in value:
+                if not _all_valid(kind, [item]):
+                    problem = f"{field.name} contains {_show(item)}, not {_WANTED[kind]}"
+                    raise _BadValueError(index, problem)
+    ends = np.cumsum([0, *map(len, values)], dtype=np.int32)
+    return pa.ListArray.from_arrays(ends, pa.array(flat, _TYPES[field.kind].value_type))
+
+
+_ELEMENTS = {"texts": "text", "wholes": "whole", "bits": "bit", "numbers": "number"}
+_WANTED = {
+    "text": "text",
+    "whole": "a whole number from 0 up",
+    "bit": "0 or 1",
+    "number": "a finite number",
+}
+
+
+def _all_valid(kind: str, values: list[Any]) -> bool:
+    """Say whether all values are of a kind; True and False are no numbers."""
+    types = set(map(type, values))
+    if kind == "text":
+        return types <= {str}
+    if kind == "number":
+        return types <= {int, float} and bool(np.isfinite(np.array(values, dtype=float)).all())
+    highest = 1 if kind == "bit" else schema.LARGEST
+    return types <= {int} and (not values or (min(values) >= 0 and max(values) <= highest))
+
+
+def _grades(part: str, name: str, values: list[Any], tally: _Tally) -> pa.Array:
+    """Convert grades: whole numbers 1-5 and null, also written as 4.0 or "4"."""
+    if not (set(map(type, values)) <= {int} and min(values) >= 1 and max(values) <= 5):
+        converted = []
+        for index, value in enumerate(values):
+            grade = _grade(value)
+            if grade == 0:
+                raise _BadValueError(
+                    index,
+                    f"{name} is {_show(value)}; grades are whole numbers from 1 to 5, or null",
+                )
+            if grade is None:
+                tally.add(part, "null", f"{name} is null")
+            elif type(value) is not int:
+                kind = "text" if isinstance(value, str) else "a decimal number"
+                tally.add(part, "converted", f"{name} is written as {kind}")
+            converted.append(grade)
+        values = converted
+    return pa.array(values, pa.float64())
+
+
+def _grade(value: object) -> int | None:
+    """Read one grade; None if null, 0 if it is no grade."""
+    if value is None or (type(value) is float and np.isnan(value)):
+        return None
+    if isinstance(value, str) and re.fullmatch(r"\s*[1-5](\.0+)?\s*", value):
+        return int(float(value))
+    if type(value) in (int, float, Decimal) and value in schema.GRADES:
+        return int(value)  # type: ignore[call-overload]
+    return 0
+
+
+# --- what must hold within a record ----------------------------------------------------------
+
+
+def _require(holds: np.ndarray, problem: Callable[[int], str]) -> None:
+    """Refuse the first record for which a condition does not hold."""
+    if not holds.all():
+        index = int(np.argmin(holds))
+        raise _BadValueError(index, problem(index))
+
+
+def _flat(column: pa.ListArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Lengths of the lists, their elements one after the other, and the list of each element."""
+    lengths = column.value_lengths().to_numpy().astype(np.int64)
+    return lengths, column.flatten().to_numpy(), np.repeat(np.arange(len(lengths)), lengths)
+
+
+def _all_of(condition: np.ndarray, row: np.ndarray, rows: int) -> np.ndarray:
+    """Say of each list whether a condition holds for all its elements."""
+    holds = np.ones(rows, dtype=bool)
+    holds[row[~condition]] = False
+    return holds
+
+
+def _check_texts(columns: Mapping[str, pa.Array]) -> None:
+    ids = columns["id"].to_pylist()
+    named = np.array([sample.find("-") > 0 for sample in ids], dtype=bool)
+    _require(named, lambda i: f"id is {_show(ids[i])}, not a subset name, a hyphen and a number")
+
+
+def _check_candidates(columns: Mapping[str, pa.Array]) -> tuple[np.ndarray, np.ndarray]:
+    _check_texts(columns)
+    n_candidates, n_positives = columns["Nc"].to_numpy(), columns["Np"].to_numpy()
+    _require(n_positives >= 1, lambda i: "Np is 0; without a positive there is nothing to find")
+    _require(
+        n_positives <= n_candidates,
+        lambda i: f"Np is {n_positives[i]}, more than the Nc = {n_candidates[i]} candidates",
+    )
+    return n_candidates, n_positives
+
+
+def _check_ranked(columns: Mapping[str, pa.Array]) -> None:
+    n_candidates, _ = _check_candidates(columns)
+    rows = len(n_candidates)
+    n_tops, tops, row = _flat(columns["K"])
+    for name in ("P", "R"):
+        lengths = _flat(columns[name])[0]
+        _require(
+            lengths == n_tops,
+            lambda i, name=name, lengths=lengths: (  # type: ignore[misc]
+                f"{name} has {lengths[i]} values for {n_tops[i]} values of K"
+            ),
+        )
+    ascending = np.ones(len(tops), dtype=bool)
+    ascending[1:] = (np.diff(tops) > 0) | (np.diff(row) > 0)
+    _require(_all_of(ascending, row, rows), lambda i: "K is not ascending")
+    _require(
+        _all_of((tops >= 1) & (tops <= n_candidates[row]), row, rows),
+        lambda i: f"K contains a number outside 1 to Nc = {n_candidates[i]}",
+    )
+    lengths = _check_rank(columns, n_candidates)
+    _require(
+        lengths == n_candidates,
+        lambda i: f"rank has {lengths[i]} places for Nc = {n_candidates[i]} candidates",
+    )
+
+
+def _check_rank(columns: Mapping[str, pa.Array], n_candidates: np.ndarray) -> np.ndarray:
+    lengths, ranks, row = _flat(columns["rank"])
+    _require(
+        _all_of(ranks < n_candidates[row], row, len(n_candidates)),
+        lambda i: f"rank contains an index that is not below Nc = {n_candidates[i]}",
+    )
+    pairs = (row.astype(np.int64) << 31) | ranks
+    order = np.argsort(pairs, kind="stable")
+    again = np.zeros(len(pairs), dtype=bool)
+    again[order[1:]] = np.diff(pairs[order]) == 0
+    _require(
+        _all_of(~again, row, len(n_candidates)),
+        lambda i: "rank contains one candidate twice",
+    )
+    return lengths
+
+
+def _check_top(columns: Mapping[str, pa.Array], n_positives: np.ndarray) -> None:
+    """Check that the lists of a graded row have K places and not too many positives."""
+    top_k = columns["K"].to_numpy()
+    for name in ("rank", "inK"):
+        lengths = _flat(columns[name])[0]
+        _require(
+            lengths == top_k,
+            lambda i, name=name, lengths=lengths: (  # type: ignore[misc]
+                f"{name} has {lengths[i]} places, and K is {top_k[i]}"
+            ),
+        )
+    _, found, row = _flat(columns["inK"])
+    sums = np.bincount(row, weights=found, minlength=len(top_k)).astype(np.int64)
+    _require(
+        sums <= n_positives,
+        lambda i: f"inK has {sums[i]} positives, more than there are (Np = {n_positives[i]})",
+    )
+
+
+def _check_graded(columns: Mapping[str, pa.Array]) -> None:
+    n_candidates, n_positives = _check_candidates(columns)
+    top_k = columns["K"].to_numpy()
+    _require(
+        (top_k >= 1) & (top_k <= n_candidates),
+        lambda i: f"K is {top_k[i]}, not from 1 to Nc = {n_candidates[i]}",
+    )
+    _check_top(columns, n_positives)
+    _check_rank(columns, n_candidates)
+    _, ranks, row = _flat(columns["rank"])
+    found = _flat(columns["inK"])[1]
+    _require(
+        _all_of((ranks < n_positives[row]) == (found == 1), row, len(top_k)),
+        lambda i: (
+            f"inK contradicts rank: the indices below Np = {n_positives[i]} are the positives"
+        ),
+    )
+
+
+def _check_controls(columns: Mapping[str, pa.Array]) -> None:
+    _check_texts(columns)
+    _check_top(columns, columns["Np"].to_numpy())
+
+
+_CHECKS: dict[str, Callable[[Mapping[str, pa.Array]], None]] = {
+    "texts": _check_texts,
+    "ranked": _check_ranked,
+    "graded": _check_graded,
+    "human": lambda columns: None,
+    "controls": _check_controls,
+}
+
+
+# --- files of which every key is kept --------------------------------------------------------
+
+
+def _whole_table(part: str, batches: list[Batch], tally: _Tally) -> pa.Table:
+    """Convert a small file whose other keys are kept, whatever they are."""
+    tables = []
+    for batch in batches:
+        _check_keys(part, batch, tally)
+        tables.append(_declared_columns(part, batch, tally))
+    known = {field.name for field in schema.PARTS[part].fields}
+    records = list(chain.from_iterable(batch.records for batch in batches))
+    names = [name for name in dict.fromkeys(chain.from_iterable(records)) if name not in known]
+    columns = {}
+    if part == "human":
+        _check_human(batches, names)
+    for name in names:
+        values = [record.get(name) for record in records]
+        if part == "human" and (name == "grade" or name.startswith(schema.HUMAN_GRADE_PREFIX)):
+            columns[name] = _human_grades(name, batches, tally)
+        else:
+            columns[name] = _free_column(part, name, values, tally)
+    table = pa.concat_tables(tables)
+    declared = {name: table[name] for name in table.column_names}
+    return pa.table({**declared, **columns})
+
+
+def _check_human(batches: list[Batch], names: list[str]) -> None:
+    prefix = schema.HUMAN_GRADE_PREFIX
+    for name in names:
+        if name.lower().startswith(prefix) and not name.startswith(prefix):
+            raise _error(batches[0], 0, f"has {name!r}; keys begin with {prefix!r}, case counts")
+    if not any(name.startswith(prefix) for name in names):
+        raise _error(batches[0], 0, f"no key begins with {prefix!r}, so there are no human grades")
+
+
+def _human_grades(name: str, batches: list[Batch], tally: _Tally) -> pa.Array:
+    grades = []
+    for batch in batches:
+        try:
+            grades += _grades(
+                "human", name, [r.get(name) for r in batch.records], tally
+            ).to_pylist()
+        except _BadValueError as bad:
+            raise _error(batch, bad.index, bad.problem) from None
+    return pa.array(grades, pa.float64())
+
+
+def _free_column(part: str, name: str, values: list[Any], tally: _Tally) -> pa.Array:
+    """Keep an undeclared key: with its type where all values have one, else as JSON text."""
+    types = {type(value) for value in values} - {type(None)}
+    if len(types) <= 1 or types <= {int, float}:
+        with contextlib.suppress(pa.ArrowException, OverflowError):
+            return pa.array(values)
+    tally.add(part, "converted", f"{name} has values of several types and was kept as JSON text")
+    return pa.array([None if value is None else json.dumps(value, default=str) for value in values])
