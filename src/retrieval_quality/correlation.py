@@ -1,0 +1,385 @@
+"""Correlation of measures with the grade, over alpha: the cells of every figure.
+
+References
+----------
+.. [1] S. Schwartz, O. Vasilyev, R. Sawaya, "How important is Recall for Measuring Retrieval
+   Quality?", arXiv 2512.20854.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numba import njit
+
+from retrieval_quality import segments
+from retrieval_quality.counts import (
+    COEFFICIENTS,
+    Counts,
+    FloatArray,
+    IntArray,
+    Table,
+    centred_ranks,
+    count_rows,
+    evaluate,
+    pearson,
+    rank_coefficients,
+    sort_keys,
+)
+from retrieval_quality.errors import UsageError
+from retrieval_quality.measures import Measure, lookup
+
+DECIMALS = 8
+"""Decimals that the published method keeps; the maximum over alpha is taken after rounding."""
+
+
+def _published_alphas() -> FloatArray:
+    powers = np.logspace(1, 350, num=350, base=0.95)
+    return np.sort(np.concatenate([[0.0], powers, 1 - powers, [1.0]]))
+
+
+ALPHAS: FloatArray = _published_alphas()
+"""The published grid, ascending: 0, the powers 0.95 to 0.95**350, one minus each of them, and 1."""
+ALPHAS.flags.writeable = False
+
+COLUMNS = (
+    "dataset",
+    "embedding",
+    "segmentation",
+    "segment",
+    "n",
+    "n_total",
+    "measure",
+    "coefficient",
+    "alpha",
+    "correlation",
+    "reason",
+)
+"""Columns of `correlate`'s result."""
+
+CELL = ("dataset", "embedding", "segmentation", "segment")
+"""The columns that tell cells apart."""
+
+
+def correlate(
+    rows: pd.DataFrame,
+    *,
+    segmentation: str = "ratio",
+    min_samples: int | None = None,
+    measures: Sequence[str] = ("F", "nDCG", "T"),
+    coefficients: Sequence[str] = ("spearman",),
+    require_2k: bool = False,
+    alpha: str | float = "published",
+    by: str = "dataset",
+    grade: str = "grade",
+) -> pd.DataFrame:
+    """Correlate measures with the grade in every segment, each at its best or at a given alpha.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Scored rows (`Dataset.scored`).
+    segmentation : {"ratio", "narrow-wide"}
+        How rows are cut into segments.
+    min_samples : int, optional
+        Rows a segment must have; by default as published, 300 for ratio and 100 for narrow-wide.
+    measures : sequence of str
+        Names in `MEASURES`.
+    coefficients : sequence of str
+        Out of ``spearman``, ``pearson``, ``kendall_b``, ``kendall_c``, as scipy defines them.
+    require_2k : bool
+        Compute every measure only on rows whose 2K row exists, as the paper does where F_e is
+        compared. Without it only F_e leaves the other rows out.
+    alpha : "published" or float in [0, 1]
+        ``published`` takes the greatest signed value over `ALPHAS`, rounded to 8 decimals, and
+        names the smallest alpha that attains it. A number is used as it is, without rounding.
+    by : {"dataset", "subset"}
+        What a cell spans; ``subset`` tells the difficulties of HotpotQA apart. The value stands in
+        the column ``dataset``.
+    grade : str
+        Column of the grades; another grader's may be given, and they need not be whole.
+
+    Returns
+    -------
+    DataFrame
+        One row a cell, measure and coefficient: `COLUMNS`. ``n`` counts the rows used, ``n_total``
+        those of the segment. Where the coefficient is undefined, ``correlation`` is NaN and
+        ``reason`` says why. Segments with fewer than `min_samples` rows to use are left out.
+
+    Raises
+    ------
+    UsageError
+        If a name, alpha or minimum is not one of those accepted.
+    DataError
+        If the rows lack a column, or a grade is no number.
+
+    References
+    ----------
+    .. [1] arXiv 2512.20854, figures 5 to 18 and 23 to 43.
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame({"dataset": "A", "E": "ME5S", "K": 5, "Np": 5,
+    ...                      "n_positives": [5, 4, 3, 2, 1], "grade": [1, 1, 1, 1, 2]})
+    >>> correlate(rows, min_samples=5, measures=["P"])["correlation"].round(6).tolist()
+    [-0.707107]
+    """
+    chosen = lookup(measures)
+    _known("coefficient", coefficients, COEFFICIENTS)
+    fewest = minimum(segmentation, min_samples)
+    alphas = alpha_values(alpha)
+    counts = count_rows(
+        rows,
+        segmentation=segmentation,
+        min_samples=fewest,
+        columns=needed_columns(chosen),
+        require_2k=require_2k,
+        by=by,
+        grade=grade,
+    )
+    frames = []
+    for order, measure in enumerate(chosen):
+        values, table = evaluate(counts, measure, alphas)
+        curves = profile(values, table)
+        at = alphas if measure.has_alpha else np.array([np.nan])
+        decimals = DECIMALS if alpha == "published" else None
+        best, value = maximum(curves, at, decimals)
+        frames.append(_frame(counts, table, measure, coefficients, best, value, fewest, order))
+    return _assemble(frames)
+
+
+def profile(values: FloatArray, table: Table) -> FloatArray:
+    """Every coefficient of every cell at every alpha.
+
+    Parameters
+    ----------
+    values : ndarray, shape (keys, alphas)
+        The measure for every key of the table.
+    table : Table
+        Counts of these keys.
+
+    Returns
+    -------
+    ndarray, shape (cells, alphas, 4)
+        In the order of `COEFFICIENTS`; NaN where undefined.
+    """
+    out = np.empty((len(table), values.shape[1], len(COEFFICIENTS)))
+    _profile(values, table.start, table.key, table.counts, table.grades, out)
+    return out
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _profile(
+    values: FloatArray,
+    start: IntArray,
+    key: IntArray,
+    counts: FloatArray,
+    grades: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Fill `out`; neighbouring alphas mostly give one order, which is kept and not sorted anew."""
+    n_grades = len(grades)
+    below = np.empty(n_grades)
+    for cell in range(len(start) - 1):
+        first, last = start[cell], start[cell + 1]
+        keys, cell_counts = key[first:last], counts[first:last]
+        totals = np.zeros(n_grades)
+        for i in range(last - first):
+            for j in range(n_grades):
+                totals[j] += cell_counts[i, j]
+        ranks = centred_ranks(totals)
+        mean = (totals * grades).sum() / totals.sum() if last > first else np.nan
+        grade_square = (totals * (grades - mean) ** 2).sum()
+        sizes, rank_sums, grade_sums = (
+            np.zeros(last - first),
+            np.zeros(last - first),
+            np.zeros(last - first),
+        )
+        for i in range(last - first):
+            for j in range(n_grades):
+                sizes[i] += cell_counts[i, j]
+                rank_sums[i] += cell_counts[i, j] * ranks[j]
+                grade_sums[i] += cell_counts[i, j] * (grades[j] - mean)
+        order = np.arange(last - first)
+        tied = np.zeros(last - first, dtype=np.bool_)
+        spearman, tau_b, tau_c = np.nan, np.nan, np.nan
+        for a in range(values.shape[1]):
+            if sort_keys(values, a, keys, order, tied) or a == 0:
+                spearman, tau_b, tau_c = rank_coefficients(
+                    cell_counts, sizes, rank_sums, totals, ranks, order, tied, below
+                )
+            out[cell, a, 0] = spearman
+            out[cell, a, 1] = pearson(values, a, keys, sizes, grade_sums, grade_square)
+            out[cell, a, 2] = tau_b
+            out[cell, a, 3] = tau_c
+
+
+def maximum(
+    curves: FloatArray, alphas: FloatArray, decimals: int | None
+) -> tuple[FloatArray, FloatArray]:
+    """Greatest signed value over alpha, and the smallest alpha that attains it.
+
+    Parameters
+    ----------
+    curves : ndarray, shape (cells, alphas, coefficients)
+        Undefined values are NaN and never chosen.
+    alphas : ndarray, shape (alphas,)
+        Ascending.
+    decimals : int, optional
+        Round before comparing.
+
+    Returns
+    -------
+    alpha, value : ndarray, shape (cells, coefficients)
+        NaN where no value is defined.
+    """
+    values = curves if decimals is None else np.round(curves, decimals)
+    comparable = np.where(np.isnan(values), -np.inf, values)
+    at = comparable.argmax(axis=1)
+    best = np.take_along_axis(values, at[:, np.newaxis], axis=1)[:, 0]
+    return np.where(np.isnan(best), np.nan, alphas[at]), best
+
+
+def differences(correlations: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
+    """First measure's correlation less the second's, cell by cell.
+
+    Parameters
+    ----------
+    correlations : DataFrame
+        From `correlate`; holds both measures.
+    first, second : str
+        Names of the measures.
+
+    Returns
+    -------
+    DataFrame
+        `CELL`, ``coefficient``, ``n`` and ``n_total``, ``difference``, ``alpha_first``,
+        ``alpha_second``, and ``reason`` where the difference is undefined.
+
+    Raises
+    ------
+    UsageError
+        If a measure is not among the correlations.
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame({"dataset": "A", "E": "ME5S", "K": [2, 2, 4, 4], "Np": [2, 2, 4, 4],
+    ...                      "n_positives": [1, 2, 2, 4], "grade": [1, 3, 2, 5]})
+    >>> found = correlate(rows, min_samples=1, measures=["T", "P"])
+    >>> differences(found, "T", "P")["difference"].round(4).tolist()
+    [0.1056]
+    """
+    _known("measure", (first, second), tuple(correlations["measure"].unique()))
+    keys = [*CELL, "coefficient"]
+    sides = [
+        correlations.loc[correlations["measure"] == name].drop(columns="measure")
+        for name in (first, second)
+    ]
+    both = sides[0].merge(sides[1], on=keys, how="outer", suffixes=("_first", "_second"))
+    both = both.sort_values(keys, key=lambda column: _position(column, correlations))
+    lacking = [both[f"n_{side}"].isna() for side in ("first", "second")]
+    reason = (
+        both["reason_first"]
+        .fillna("")
+        .where(both["reason_first"].fillna("") != "", both["reason_second"].fillna(""))
+    )
+    for missing, name in zip(lacking, (first, second), strict=True):
+        reason = reason.mask(missing, f"too few rows for {name}")
+    unequal = ~lacking[0] & ~lacking[1] & (both["n_first"] != both["n_second"])
+    reason = reason.mask(unequal, f"{first} and {second} are not on the same rows")
+    result = both[list(keys)].copy()
+    result["n"] = both[["n_first", "n_second"]].min(axis=1).astype(np.int64)
+    result["n_total"] = both["n_total_first"].fillna(both["n_total_second"]).astype(np.int64)
+    difference = both["correlation_first"] - both["correlation_second"]
+    result["difference"] = difference.mask(reason != "")
+    result["alpha_first"], result["alpha_second"] = both["alpha_first"], both["alpha_second"]
+    result["reason"] = reason
+    return result.reset_index(drop=True)
+
+
+# --- shared with the intervals ------------------------------------------------------------------
+
+
+def minimum(segmentation: str, min_samples: int | None) -> int:
+    """Rows a segment must have: as given, or as published."""
+    published = segments.lookup(segmentation).min_samples
+    fewest = published if min_samples is None else min_samples
+    if fewest < 0:
+        raise UsageError(f"min_samples must be 0 or more, not {min_samples}.")
+    return fewest
+
+
+def alpha_values(alpha: str | float) -> FloatArray:
+    """Values of alpha to try: the published grid, or the one given."""
+    if alpha == "published":
+        return ALPHAS
+    if isinstance(alpha, str) or not 0 <= alpha <= 1:
+        raise UsageError(f"alpha must be 'published' or a number in [0, 1], not {alpha!r}.")
+    return np.array([float(alpha)])
+
+
+def needed_columns(measures: Sequence[Measure]) -> list[str]:
+    """Columns that the measures are determined by, each once."""
+    return list(dict.fromkeys(name for measure in measures for name in measure.columns))
+
+
+def undefined_reason(totals: FloatArray) -> str:
+    """Say why a cell has no coefficient at any alpha, given its rows by grade."""
+    if totals.sum() == 0:
+        return "no graded row"
+    if totals.sum() == 1:
+        return "one row"
+    return "the grade is constant" if (totals > 0).sum() == 1 else "the measure is constant"
+
+
+def _known(what: str, names: Sequence[str], accepted: Sequence[str]) -> None:
+    unknown = [str(name) for name in names if name not in accepted]
+    if unknown or isinstance(names, str):
+        raise UsageError(
+            f"No {what} is named {', '.join(unknown)}; there are {', '.join(map(str, accepted))}."
+        )
+
+
+def _frame(
+    counts: Counts,
+    table: Table,
+    measure: Measure,
+    coefficients: Sequence[str],
+    alpha: FloatArray,
+    value: FloatArray,
+    fewest: int,
+    order: int,
+) -> pd.DataFrame:
+    """Rows of one measure, those of `coefficients` below each other, cells of enough rows only."""
+    cells = np.flatnonzero(table.sizes >= fewest)
+    which = [COEFFICIENTS.index(name) for name in coefficients]
+    repeated = np.repeat(cells, len(which))
+    column = np.tile(which, len(cells))
+    frame = counts.cells.iloc[repeated].reset_index(drop=True)
+    correlations = value[repeated, column]
+    reasons = [
+        undefined_reason(table.grade_totals[cell]) if missing else ""
+        for cell, missing in zip(repeated, np.isnan(correlations), strict=True)
+    ]
+    frame["n"] = table.sizes[repeated]
+    frame["measure"] = measure.name
+    frame["coefficient"] = np.tile(np.asarray(coefficients, dtype=object), len(cells))
+    frame["alpha"] = alpha[repeated, column]
+    frame["correlation"] = correlations
+    frame["reason"] = np.asarray(reasons, dtype=object)
+    frame["_order"] = repeated * 1000 + order
+    return frame
+
+
+def _assemble(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    result = pd.concat(frames, ignore_index=True).sort_values("_order", kind="stable")
+    return result[list(COLUMNS)].reset_index(drop=True)
+
+
+def _position(column: pd.Series, like: pd.DataFrame) -> Any:
+    """Sort key: where each value first stands in another frame."""
+    first = {value: place for place, value in enumerate(like[column.name].unique())}
+    return column.map(first)
