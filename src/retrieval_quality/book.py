@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import csv
 import html
+import json
 import math
 import os
 import re
@@ -21,7 +22,7 @@ import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from retrieval_quality.errors import DataError, UsageError
+from retrieval_quality.markup import FIGURES_LINK
 from retrieval_quality.parameters import Parameters
 
 if TYPE_CHECKING:
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CELL_SECONDS = 1800  # a cell that runs longer is stuck
-FIGURES_LINK = "RETRIEVAL_QUALITY_FIGURES_LINK"  # how a page of the book reaches exported figures
 
 # What a kernel must see so that its output is the same on every machine and in every locale.
 _KERNEL_ENVIRONMENT = {
@@ -46,22 +47,6 @@ _KERNEL_ENVIRONMENT = {
     "PYTHONHASHSEED": "0",
     "PYTHONUTF8": "1",
 }
-
-
-@dataclass(frozen=True)
-class Built:
-    """A finished book.
-
-    Attributes
-    ----------
-    index : Path
-        Its first page.
-    seconds : dict of str to float
-        What each stage took: ``data``, ``notebooks``, ``render``; and each notebook by its name.
-    """
-
-    index: Path
-    seconds: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -131,16 +116,28 @@ def notebook_path(name: str, root: Path | None = None) -> Path:
     return path
 
 
-def notebook_parameters(name: str, root: Path | None = None) -> dict[str, Any]:
-    """Names and default values of a notebook's parameters.
+def notebook_parameters(name: str, root: Path | None = None) -> list[dict[str, Any]]:
+    """List a notebook's parameters: ``name``, ``type``, ``default`` and ``meaning`` of each.
 
     Examples
     --------
-    >>> notebook_parameters("t-minus-f")["min_samples_ratio"]
-    300
+    >>> [found["default"] for found in notebook_parameters("t-minus-f")][:2]
+    ['simulated', 300]
     """
     with _scratch() as folder:
-        return _declared(_convert(notebook_path(name, root), folder / "notebook.ipynb"))
+        declared = _declared(_convert(notebook_path(name, root), folder / "notebook.ipynb"))
+    shared = {parameter["name"]: parameter for parameter in Parameters.describe()}
+    own = {"type": "", "meaning": "a parameter of this notebook alone"}
+    return [
+        {
+            **own,
+            "type": type(default).__name__,
+            **shared.get(name, {}),
+            "name": name,
+            "default": default,
+        }
+        for name, default in declared.items()
+    ]
 
 
 # --------------------------------------------------------------------------------- one notebook
@@ -310,7 +307,7 @@ def _execute(
         failure = f"the notebook {source.stem} could not be run: {type(error).__name__}: {error}"
     if target.is_file():
         _strip(target)
-    return time.monotonic() - began, failure
+    return round(time.monotonic() - began, 2), failure
 
 
 def _plain(text: str) -> str:
@@ -340,11 +337,11 @@ def _strip(path: Path) -> None:
 
 def build(
     parameters: Parameters | None = None,
-    *,
     out: str | Path = "_build",
+    *,
     jobs: int = 2,
     root: Path | None = None,
-) -> Built:
+) -> Path:
     """Execute all notebooks and render the book.
 
     Parameters
@@ -352,8 +349,8 @@ def build(
     parameters : Parameters, optional
         Of every notebook.
     out : path
-        Gets ``html/`` (the book), ``stage/`` (what it was rendered from) and, where a notebook
-        or the rendering fails, ``reports/``.
+        Gets ``html/`` (the book), ``stage/`` (what it was rendered from), ``seconds.json`` (what
+        each stage and notebook took) and, where a notebook or the rendering fails, ``reports/``.
     jobs : int
         Notebooks executed at the same time, 1 or more.
     root : path, optional
@@ -361,8 +358,8 @@ def build(
 
     Returns
     -------
-    Built
-        The first page, and what each stage took.
+    Path
+        The first page.
 
     Raises
     ------
@@ -386,13 +383,14 @@ def build(
     _stage(root, stage)
     work = _prepare(root, stage, parameters)
     with _timed(seconds, "data"):
-        dataset = sources.load(parameters.data)
+        dataset = sources.load(parameters.data, seed=parameters.seed)
     _announce(stage, announcement(dataset.name, dataset.simulated))
     with _timed(seconds, "notebooks"):
         seconds.update(_execute_all(work, stage, reports, jobs))
     with _timed(seconds, "render"):
         index = _render(stage, out, reports)
-    return Built(index, seconds)
+    (out / "seconds.json").write_text(json.dumps(seconds, indent=1) + "\n", encoding="utf-8")
+    return index
 
 
 def announcement(name: str, simulated: bool) -> str:

@@ -1,0 +1,476 @@
+"""What a notebook shows: header, figures, tables, listings, computed remarks and closing checks.
+
+Everything is HTML that stands alone, so that it is the same in the book, in JupyterLab and in an
+executed notebook in any folder. Text of a dataset is text: escaped, its control and direction
+characters spelled out.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import os
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from retrieval_quality import analysis, catalogue, export, markup, observations, schema, sources
+from retrieval_quality.errors import DataError
+from retrieval_quality.parameters import COEFFICIENTS, Parameters
+
+if TYPE_CHECKING:
+    from retrieval_quality.analysis import Result
+    from retrieval_quality.catalogue import Entry
+    from retrieval_quality.dataset import Dataset
+
+SIMULATED = "Simulated data: this says nothing about real retrieval."
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Something to look at: HTML for a page, one line of text for a terminal."""
+
+    html: str
+    text: str
+
+    def _repr_html_(self) -> str:
+        return f'<div class="rq mathjax_ignore tex2jax_ignore">{self.html}</div>'
+
+    def __repr__(self) -> str:
+        """Give the text."""
+        return self.text
+
+
+def start(**parameters: Any) -> Run:
+    """Load the data of a notebook.
+
+    Parameters
+    ----------
+    **parameters
+        The parameters of a run by their names; see `parameters.Parameters`.
+
+    Returns
+    -------
+    Run
+        Shows a header: what data, which parameters.
+
+    Raises
+    ------
+    UsageError
+        A parameter is unknown or has a value it cannot have.
+    DataError
+        The data cannot be loaded.
+    """
+    given = Parameters.parse(parameters)
+    return Run(sources.load(given.data, seed=given.seed), given)
+
+
+@dataclass
+class Run:
+    """The data and parameters of a notebook, and what it shows of them.
+
+    Attributes
+    ----------
+    dataset : Dataset
+        Loaded data.
+    parameters : Parameters
+        Of the run.
+    """
+
+    dataset: Dataset
+    parameters: Parameters
+    _results: dict[str, Result] = field(default_factory=dict)
+    _claims: list[tuple[str, bool]] = field(default_factory=list)
+
+    def _repr_html_(self) -> str:
+        return Shown(self._header(), repr(self))._repr_html_()
+
+    def __repr__(self) -> str:
+        """One line: the data and its size."""
+        kind = " (simulated)" if self.dataset.simulated else ""
+        return f"{markup.visible(self.dataset.name)}{kind}: {self._graded:,} graded rows"
+
+    @cached_property
+    def _graded(self) -> int:
+        return self.dataset.row_counts().get("graded", 0)
+
+    def _header(self) -> str:
+        described = Parameters.describe()
+        values = self.parameters.as_dict()
+        rows = [
+            (row["name"], _plain(values[row["name"]]), _plain(row["default"]), row["meaning"])
+            for row in described
+            if row["name"] != "out"
+        ]
+        changed = [f"{name} = {value}" for name, value, default, _ in rows if value != default]
+        told = "Run with " + (", ".join(changed) if changed else "the default parameters") + "."
+        table = pd.DataFrame(rows, columns=["parameter", "value", "default", "meaning"])
+        commit = f", commit {self.dataset.commit}" if self.dataset.commit else ""
+        return (
+            self._banner() + f"<p>Data: <strong>{markup.escape(self.dataset.name)}</strong>"
+            f"{markup.escape(commit)}, {self._graded:,} graded rows. {markup.escape(told)}</p>"
+            + markup.details(
+                "All parameters of this run", markup.table(table, "parameters of this run")
+            )
+        )
+
+    def _banner(self) -> str:
+        return f'<p class="rq-simulated">{SIMULATED}</p>' if self.dataset.simulated else ""
+
+    # --- figures and tables --------------------------------------------------------------------
+
+    def figure(self, which: int | str) -> Shown:
+        """Show a figure: picture, caption, its numbers, and its files where they are written.
+
+        Parameters
+        ----------
+        which : int or str
+            Number in the paper, or the anchor of an extra.
+        """
+        entry = _entry("figure", which)
+        result = self._result(entry)
+        parts = [self._picture(result), self._caption(entry, result), *self._files(entry)]
+        if not result.numbers.empty:
+            summary = f"The numbers of {entry.label}" if entry.number else "The numbers"
+            table = markup.table(result.numbers, f"numbers of {entry.title}")
+            parts.append(markup.details(summary, table))
+        parts.append(f'<p class="rq-provenance">{markup.escape(self._provenance())}</p>')
+        return Shown(
+            f'<figure id="{entry.anchor}">{"".join(parts)}</figure>',
+            f"{entry.label}: {entry.title}",
+        )
+
+    def table(self, number: int) -> Shown:
+        """Show a table of the paper."""
+        entry = _entry("table", number)
+        result = self._result(entry)
+        body = (
+            f'<p class="rq-missing">{markup.escape(result.missing)}</p>'
+            if result.missing
+            else markup.table(result.numbers, f"{entry.label}: {entry.title}")
+        )
+        notes = "".join(f"<p>{markup.prose(note)}</p>" for note in result.notes)
+        parts = [self._caption(entry, result), body, notes, *self._files(entry)]
+        parts.append(f'<p class="rq-provenance">{markup.escape(self._provenance())}</p>')
+        return Shown(
+            f'<figure id="{entry.anchor}">{"".join(parts)}</figure>',
+            f"{entry.label}: {entry.title}",
+        )
+
+    def code(self, number: int) -> Shown:
+        """Show a listing of the paper with what it gives on the data of the run."""
+        entry = _entry("figure", number)
+        result = self._result(entry)
+        body = (
+            f'<p class="rq-missing">{markup.escape(result.missing)}</p>'
+            if result.missing
+            else f'<pre tabindex="0" role="group" aria-label="{markup.escape(entry.title)}">'
+            f"<code>{markup.escape(result.text)}</code></pre>"
+        )
+        parts = [body, self._caption(entry, result), *self._files(entry)]
+        parts.append(f'<p class="rq-provenance">{markup.escape(self._provenance())}</p>')
+        return Shown(
+            f'<figure id="{entry.anchor}">{"".join(parts)}</figure>',
+            f"{entry.label}: {entry.title}",
+        )
+
+    def observe(self, which: int | str) -> Shown:
+        """Say in computed sentences what a figure shows."""
+        return self.note(*observations.observe(self._result(_entry("figure", which))))
+
+    def note(self, *sentences: str) -> Shown:
+        """Show sentences, each as an item of a list; they are plain text."""
+        said = self._banner_word() + list(sentences)
+        items = "".join(f"<li>{markup.prose(sentence)}</li>" for sentence in said)
+        return Shown(f"<ul>{items}</ul>", " ".join(said))
+
+    def show(self, frame: pd.DataFrame, title: str = "") -> Shown:
+        """Show a table of one's own: text escaped, wide tables scroll."""
+        name = title or "table"
+        heading = f'<p class="rq-number">{markup.escape(title)}</p>' if title else ""
+        text = f"{name}: {len(frame)} rows"
+        return Shown(heading + markup.table(frame, name), text)
+
+    def _result(self, entry: Entry) -> Result:
+        if entry.anchor not in self._results:
+            self._results[entry.anchor] = analysis.compute(entry, self.dataset, self.parameters)
+        return self._results[entry.anchor]
+
+    def _picture(self, result: Result) -> str:
+        drawn = export.draw(result)
+        alt = markup.escape(drawn.alt)
+        source = base64.b64encode(drawn.svg).decode("ascii")
+        image = f'<img alt="{alt}" src="data:image/svg+xml;base64,{source}">'
+        cells = markup.escape(json.dumps({"cells": drawn.cells}, ensure_ascii=False))
+        explored = f' data-cells="{cells}"' if drawn.cells else ""
+        return f'<div class="rq-picture"{explored}>{image}</div>'
+
+    def _caption(self, entry: Entry, result: Result) -> str:
+        simulated = " Simulated data." if result.simulated else ""
+        label = f'<span class="rq-number">{markup.escape(entry.label)}.</span>'
+        said = markup.prose(entry.caption(self.parameters))
+        return f"<figcaption>{label} {said}{simulated}</figcaption>"
+
+    def _files(self, entry: Entry) -> list[str]:
+        """Write the files of an entry if a folder was named, and link them within the book."""
+        if not self.parameters.out:
+            return []
+        out = Path(self.parameters.out)
+        written = export.write(entry, self.dataset, self.parameters, out)
+        folder = os.environ.get(markup.FIGURES_LINK)
+        if folder is None:
+            return [f'<p class="rq-links">Written to {markup.escape(str(out))}.</p>']
+        links = "".join(
+            f'<a href="{folder}/{path.name}" download>{path.suffix[1:].upper()}</a>'
+            for path in written
+        )
+        return [f'<p class="rq-links">{markup.escape(entry.label)} as {links}</p>']
+
+    def _provenance(self) -> str:
+        return export.provenance_line(self.dataset, self.parameters)
+
+    def _banner_word(self) -> list[str]:
+        return ["On simulated data:"] if self.dataset.simulated else []
+
+    # --- what single notebooks add ----------------------------------------------------------------
+
+    def best_ratios(self) -> Shown:
+        """Show at which ratio the mean grade is highest, for every dataset and embedding."""
+        results = [self._result(e) for e in catalogue.FIGURES.values() if e.kind == "distribution"]
+        frames = [observations.best_ratios(result) for result in results if not result.missing]
+        if not frames:
+            return self.note("No dataset has a segment large enough.")
+        return self.show(pd.concat(frames, ignore_index=True), "Mean grade by ratio")
+
+    def notices(self) -> Shown:
+        """Show what was accepted, converted or left out while the data was loaded."""
+        if not self.dataset.notices:
+            return self.note("Nothing was converted or left out.")
+        rows = [(n.part, n.kind, n.count, n.text) for n in self.dataset.notices]
+        return self.show(
+            pd.DataFrame(rows, columns=["file", "what", "count", "meaning"]), "Notices"
+        )
+
+    def agreement(self) -> Shown:
+        """Show how far the LLM and people agree, where the data has grades of people."""
+        from retrieval_quality import agreement
+
+        if (human := self._human()) is None:
+            return self._no_human()
+        agreed = agreement.agree(human, ("ordinal", "interval"))
+        self._claims.append(
+            ("Krippendorff's α is at most 1", bool((agreed["alpha"].dropna() <= 1).all()))
+        )
+        return self.show(agreed, "Krippendorff's α")
+
+    def confusion(self) -> Shown:
+        """Show who gave which grade, LLM against people."""
+        from retrieval_quality import agreement
+
+        if (human := self._human()) is None:
+            return self._no_human()
+        counts = agreement.confusion(human, agreement.PEOPLE, agreement.LLM)
+        counts.columns = [f"LLM {grade}" for grade in counts.columns]
+        counts.insert(0, "people", [str(grade) for grade in counts.index])
+        return self.show(counts, "Grades of people (down) and of the LLM (across)")
+
+    def human_correlations(self) -> Shown:
+        """Show each measure's correlation with human grades beside that with the LLM's."""
+        from retrieval_quality import agreement, correlation
+
+        if (human := self._human()) is None:
+            return self._no_human()
+        scored = self.dataset.scored(self.parameters.embeddings, self.parameters.datasets)
+        matched = agreement.human_scored(human, scored)
+        if matched.rows["grade_human"].notna().sum() < 2:
+            return self.note(matched.reason or "Fewer than 2 rows have a grade of a person.")
+        rows = matched.rows[matched.rows["grade_human"].notna() & matched.rows["grade"].notna()]
+        options: dict[str, Any] = {
+            "segmentation": "narrow-wide",
+            "min_samples": 2,
+            "measures": ("P", "R", "F", "nDCG", "T", "Tu"),
+            "coefficients": (self.parameters.coefficient,),
+            "alpha": self.parameters.alpha,
+        }
+        keys = ["dataset", "embedding", "segment", "measure"]
+        by_people = correlation.correlate(rows, grade="grade_human", **options)
+        by_llm = correlation.correlate(rows, grade="grade", **options)
+        both = by_people.merge(
+            by_llm[[*keys, "correlation"]], on=keys, suffixes=("_people", "_llm")
+        )
+        columns = [*keys, "n", "correlation_people", "correlation_llm", "reason"]
+        shown = self.show(both[columns], "Correlation with the mean human grade and with the LLM's")
+        return Shown(self.note(*filter(None, [matched.reason])).html + shown.html, shown.text)
+
+    def _human(self) -> pd.DataFrame | None:
+        return self.dataset.read("human") if "human" in self.dataset.parts else None
+
+    def _no_human(self) -> Shown:
+        return self.note(
+            "The data has no grades of people (samples_human), so nothing can be said here."
+        )
+
+    def overview(self) -> Shown:
+        """Show who is ahead, and how far, for each dataset, pair of measures and coefficient."""
+        rows = []
+        for pair in _pairs():
+            for coefficient in COEFFICIENTS:
+                for dataset in self._datasets():
+                    values = self._difference(pair, dataset, coefficient).numbers["difference"]
+                    rows.append((pair, dataset, coefficient, values.astype(float)))
+        frame = pd.DataFrame(
+            {
+                "pair": f"{_name(pair[0])} minus {_name(pair[1])}",
+                "dataset": dataset,
+                "coefficient": coefficient,
+                "cells": len(values),
+                "undefined": int(values.isna().sum()),
+                "ahead": int((values > 0).sum()),
+                "behind": int((values < 0).sum()),
+                "median": values.median(),
+                "lowest": values.min(),
+                "highest": values.max(),
+            }
+            for pair, dataset, coefficient, values in rows
+        )
+        self._claims.append(
+            (
+                f"all {int(frame['cells'].sum()):,} cells are ahead, behind, equal or undefined",
+                bool(
+                    (frame["ahead"] + frame["behind"] + frame["undefined"] <= frame["cells"]).all()
+                ),
+            )
+        )
+        return self.show(frame, "All pairs, datasets and coefficients")
+
+    def maps(self, first: str, second: str) -> Shown:
+        """Show one measure minus another on every dataset, by every coefficient, as tables."""
+        largest = max(
+            (
+                self._difference((first, second), dataset, coefficient)
+                .numbers["difference"]
+                .abs()
+                .max()
+                for dataset in self._datasets()
+                for coefficient in COEFFICIENTS
+            ),
+            default=math.nan,
+        )
+        scale = largest if largest == largest and largest > 0 else 1.0
+        parts = []
+        for coefficient, name in COEFFICIENTS.items():
+            maps = [
+                _map(self._difference((first, second), dataset, coefficient), scale)
+                for dataset in self._datasets()
+            ]
+            opened = markup.details(name, "".join(maps), opened=coefficient == "spearman")
+            parts.append(opened)
+        title = f"{_name(first)} minus {_name(second)}"
+        return Shown("".join(parts), f"{title}: {len(COEFFICIENTS)} coefficients")
+
+    def _datasets(self) -> list[str]:
+        """Datasets of the run, those of the paper first."""
+        rows = self.dataset.scored(self.parameters.embeddings, self.parameters.datasets)
+        return schema.dataset_order([str(name) for name in rows["dataset"].unique()])
+
+    def _difference(self, pair: tuple[str, str], dataset: str, coefficient: str) -> Result:
+        """Compute a difference by the coefficient that is named, whatever that of the run."""
+        entry = catalogue.difference(pair, dataset, coefficient=coefficient)
+        parameters = replace(self.parameters, coefficient=Parameters().coefficient)
+        key = f"{entry.anchor} {coefficient}"
+        if key not in self._results:
+            self._results[key] = analysis.compute(entry, self.dataset, parameters)
+        return self._results[key]
+
+    def gallery(self) -> Shown:
+        """Show every figure and table of the paper with its chapter and its files."""
+        folder = os.environ.get(markup.FIGURES_LINK)
+        entries = [*catalogue.FIGURES.values(), *catalogue.TABLES.values(), *catalogue.EXTRAS]
+        cards = "".join(_card(entry, folder) for entry in entries)
+        return Shown(f'<div class="rq-gallery">{cards}</div>', f"{len(entries)} figures and tables")
+
+    # --- checks -----------------------------------------------------------------------------------
+
+    def check(self, *claims: tuple[str, bool]) -> Shown:
+        """Check what must hold of everything that was shown.
+
+        Parameters
+        ----------
+        *claims : tuple of str and bool
+            Statements of the notebook's own, and whether each holds.
+
+        Raises
+        ------
+        DataError
+            A check failed.
+        """
+        found = [*claims, *self._claims]
+        for anchor, result in self._results.items():
+            if anchor == result.entry.anchor:
+                found += observations.checks(result)
+        failed = [statement for statement, holds in found if not holds]
+        if failed:
+            raise DataError(f"checks failed: {'; '.join(failed)}")
+        items = "".join(f"<li>{markup.prose(statement)}</li>" for statement, _ in found)
+        return Shown(f'<ul class="rq-checks">{items}</ul>', f"{len(found)} checks hold")
+
+
+def _entry(what: str, which: int | str) -> Entry:
+    return catalogue.find(f"{what} {which}" if isinstance(which, int) else which)
+
+
+def _name(measure: str) -> str:
+    return catalogue.measure_name(measure)
+
+
+def _pairs() -> list[tuple[str, str]]:
+    """Pairs of measures that the paper compares."""
+    pairs = [e.measures for e in catalogue.FIGURES.values() if e.kind == "difference"]
+    return [(first, second) for first, second in dict.fromkeys(pairs)]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "all"
+    return str(value)
+
+
+def _map(result: Result, scale: float) -> str:
+    """Write a difference by ratio as a table whose cells are shaded by their value."""
+    dataset = f"{schema.dataset_name(result.entry.dataset)}"
+    if result.missing:
+        return f"<p>{markup.escape(dataset)}: {markup.escape(result.missing)}</p>"
+    grid = result.numbers.pivot(index="embedding", columns="segment", values="difference")
+    segments = analysis.segment_order([str(name) for name in grid.columns])
+    head = "".join(f'<th scope="col">{markup.escape(name)}</th>' for name in segments)
+    rows = "".join(
+        f'<tr><th scope="row">{markup.escape(schema.embedding_label(code))}</th>'
+        + "".join(markup.shade(grid.loc[code, name], scale) for name in segments)
+        + "</tr>"
+        for code in schema.embedding_order([str(code) for code in grid.index])
+    )
+    name = f"{result.entry.title}, {COEFFICIENTS[result.entry.coefficient]}"
+    return f"<p>{markup.escape(dataset)}, by K/N<sub>p</sub></p>" + markup.scrolling(
+        f'<thead><tr><th scope="col">embedding</th>{head}</tr></thead><tbody>{rows}</tbody>', name
+    )
+
+
+def _card(entry: Entry, folder: str | None) -> str:
+    page = f"{entry.notebook}.html#{entry.anchor}"
+    title = f'<a href="{page}">{markup.escape(entry.label)}: {markup.prose(entry.title)}</a>'
+    if folder is None:
+        return f"<div><p>{title}</p></div>"
+    suffixes = export.suffixes(entry)
+    picture = (
+        f'<img src="{folder}/{entry.stem}.svg" alt="" loading="lazy">' if ".svg" in suffixes else ""
+    )
+    links = "".join(
+        f'<a href="{folder}/{entry.stem}{suffix}" download '
+        f'aria-label="{markup.escape(entry.label)}, {suffix[1:].upper()}">{suffix[1:].upper()}</a>'
+        for suffix in suffixes
+    )
+    return f'<div>{picture}<p>{title}</p><p class="rq-links">{links}</p></div>'
