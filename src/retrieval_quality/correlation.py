@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numba import njit
 
 from retrieval_quality import segments
 from retrieval_quality.counts import (
@@ -22,12 +21,14 @@ from retrieval_quality.counts import (
     FloatArray,
     IntArray,
     Table,
-    centred_ranks,
+    compiled,
     count_rows,
     evaluate,
+    in_order,
     pearson,
+    prepare,
+    put_in_order,
     rank_coefficients,
-    sort_keys,
 )
 from retrieval_quality.errors import UsageError
 from retrieval_quality.measures import Measure, lookup
@@ -171,7 +172,7 @@ def profile(values: FloatArray, table: Table) -> FloatArray:
     return out
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _profile(
     values: FloatArray,
     start: IntArray,
@@ -181,44 +182,25 @@ def _profile(
     out: FloatArray,
 ) -> None:
     """Fill `out`; neighbouring alphas mostly give one order, which is kept and not sorted anew."""
-    n_grades = len(grades)
-    below = np.empty(n_grades)
-    for cell in range(len(start) - 1):
-        first, last = start[cell], start[cell + 1]
-        keys, cell_counts = key[first:last], counts[first:last]
-        totals = np.zeros(n_grades)
-        for i in range(last - first):
-            for j in range(n_grades):
-                totals[j] += cell_counts[i, j]
-        ranks = centred_ranks(totals)
-        mean = (totals * grades).sum() / totals.sum() if last > first else np.nan
-        grade_square = (totals * (grades - mean) ** 2).sum()
-        sizes, rank_sums, grade_sums = (
-            np.zeros(last - first),
-            np.zeros(last - first),
-            np.zeros(last - first),
-        )
-        for i in range(last - first):
-            for j in range(n_grades):
-                sizes[i] += cell_counts[i, j]
-                rank_sums[i] += cell_counts[i, j] * ranks[j]
-                grade_sums[i] += cell_counts[i, j] * (grades[j] - mean)
-        order = np.arange(last - first)
-        tied = np.zeros(last - first, dtype=np.bool_)
+    below = np.empty(len(grades))
+    for c in range(len(start) - 1):
+        keys, cell_counts = key[start[c] : start[c + 1]], counts[start[c] : start[c + 1]]
+        cell = prepare(cell_counts, grades)
+        order, tied = np.arange(len(keys)), np.zeros(len(keys), dtype=np.bool_)
+        scores = np.empty(len(keys))
         spearman, tau_b, tau_c = np.nan, np.nan, np.nan
         for a in range(values.shape[1]):
-            if sort_keys(values, a, keys, order, tied) or a == 0:
-                spearman, tau_b, tau_c = rank_coefficients(
-                    cell_counts, sizes, rank_sums, totals, ranks, order, tied, below
-                )
-            out[cell, a, 0] = spearman
-            out[cell, a, 1] = pearson(values, a, keys, sizes, grade_sums, grade_square)
-            out[cell, a, 2] = tau_b
-            out[cell, a, 3] = tau_c
+            for i in range(len(keys)):
+                scores[i] = values[keys[i], a]
+            if a == 0 or not in_order(scores, order, tied):
+                put_in_order(scores, order, tied)
+                spearman, tau_b, tau_c = rank_coefficients(cell, cell_counts, order, tied, below)
+            out[c, a, 0], out[c, a, 1] = spearman, pearson(cell, scores)
+            out[c, a, 2], out[c, a, 3] = tau_b, tau_c
 
 
 def maximum(
-    curves: FloatArray, alphas: FloatArray, decimals: int | None
+    curves: FloatArray, alphas: FloatArray, decimals: int | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Greatest signed value over alpha, and the smallest alpha that attains it.
 
@@ -235,12 +217,29 @@ def maximum(
     -------
     alpha, value : ndarray, shape (cells, coefficients)
         NaN where no value is defined.
+
+    Examples
+    --------
+    >>> curves = np.array([np.nan, 0.1, 0.3, 0.3]).reshape(1, 4, 1)
+    >>> maximum(curves, np.array([0, 0.2, 0.4, 1]))
+    (array([[0.4]]), array([[0.3]]))
     """
-    values = curves if decimals is None else np.round(curves, decimals)
-    comparable = np.where(np.isnan(values), -np.inf, values)
-    at = comparable.argmax(axis=1)
-    best = np.take_along_axis(values, at[:, np.newaxis], axis=1)[:, 0]
-    return np.where(np.isnan(best), np.nan, alphas[at]), best
+    shape = (curves.shape[0], curves.shape[2])
+    at, value = np.full(shape, -1), np.full(shape, np.nan)
+    _maximum(curves, 0.0 if decimals is None else 10.0**decimals, at, value)
+    return np.where(at < 0, np.nan, alphas[at]), value
+
+
+@compiled
+def _maximum(curves: FloatArray, scale: float, at: IntArray, value: FloatArray) -> None:
+    for c in range(curves.shape[0]):
+        for a in range(curves.shape[1]):
+            for j in range(curves.shape[2]):
+                here = curves[c, a, j]
+                if scale > 0:
+                    here = np.rint(here * scale) / scale
+                if here > value[c, j] or (at[c, j] < 0 and not np.isnan(here)):
+                    at[c, j], value[c, j] = a, here
 
 
 def differences(correlations: pd.DataFrame, first: str, second: str) -> pd.DataFrame:

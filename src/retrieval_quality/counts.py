@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -30,6 +30,9 @@ IntArray = NDArray[np.int64]
 
 COEFFICIENTS = ("spearman", "pearson", "kendall_b", "kendall_c")
 """Names of the coefficients, in the order of every result array."""
+
+compiled: Any = njit(cache=True, nogil=True)
+"""Decorator of the inner loops: compiled once, kept on disk, free of Python's lock."""
 
 
 @dataclass(frozen=True)
@@ -247,39 +250,106 @@ def evaluate(counts: Counts, measure: Measure, alphas: FloatArray) -> tuple[Floa
 # --- coefficients of one table ------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def centred_ranks(totals: FloatArray) -> FloatArray:
-    """Twice the average rank of every grade, less n + 1: whole numbers with mean 0."""
-    ranks = np.empty(len(totals))
-    n = totals.sum()
-    below = 0.0
-    for j in range(len(totals)):
-        ranks[j] = 2 * below + totals[j] - n
-        below += totals[j]
-    return ranks
+class Prepared(NamedTuple):
+    """What the coefficients of one cell need, whatever the order of its keys.
+
+    Attributes
+    ----------
+    sizes, rank_sums, grade_sums : ndarray, shape (keys,)
+        Rows of each key; sums over them of the centred grade ranks and of the centred grades.
+    tilts : ndarray, shape (keys, grades)
+        Rows of the key with a higher grade, less those with a lower one.
+    n, grade_classes : float
+        Rows, and different grades.
+    grade_square, rank_root, pair_root : float
+        Sum of the squared centred grades; square roots of that of the centred ranks, and of the
+        number of pairs of rows whose grades differ.
+    """
+
+    sizes: FloatArray
+    rank_sums: FloatArray
+    grade_sums: FloatArray
+    tilts: FloatArray
+    n: float
+    grade_classes: float
+    grade_square: float
+    rank_root: float
+    pair_root: float
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def rank_coefficients(
-    counts: FloatArray,
-    sizes: FloatArray,
-    rank_sums: FloatArray,
-    totals: FloatArray,
-    grade_ranks: FloatArray,
-    order: IntArray,
-    tied: NDArray[np.bool_],
-    below: FloatArray,
-) -> tuple[float, float, float]:
-    """Spearman, tau-b and tau-c of one table whose keys are put in order.
+@compiled
+def prepare(counts: FloatArray, grades: FloatArray) -> Prepared:
+    """Compute what does not depend on the order of the keys.
 
     Parameters
     ----------
     counts : ndarray, shape (keys, grades)
-        Rows by key and grade.
-    sizes, rank_sums : ndarray, shape (keys,)
-        Rows of each key, and the sum of their `grade_ranks`.
-    totals, grade_ranks : ndarray, shape (grades,)
-        Rows of each grade, and `centred_ranks` of them.
+        Rows of one cell by key and grade.
+    grades : ndarray, shape (grades,)
+        The grades, ascending.
+
+    Returns
+    -------
+    Prepared
+        Ranks are doubled and centred (twice the average rank less n + 1): whole numbers.
+    """
+    n_keys, n_grades = counts.shape
+    totals = np.zeros(n_grades)
+    for i in range(n_keys):
+        for j in range(n_grades):
+            totals[j] += counts[i, j]
+    n, mean, classes = totals.sum(), 0.0, 0.0
+    for j in range(n_grades):
+        mean += totals[j] * grades[j] / max(n, 1.0)
+        classes += totals[j] > 0
+    ranks = np.empty(n_grades)
+    below, rank_square, grade_square, pairs = 0.0, 0.0, 0.0, n * (n - 1) / 2
+    for j in range(n_grades):
+        ranks[j] = 2 * below + totals[j] - n
+        below += totals[j]
+        rank_square += totals[j] * ranks[j] * ranks[j]
+        grade_square += totals[j] * (grades[j] - mean) ** 2
+        pairs -= totals[j] * (totals[j] - 1) / 2
+    sizes, rank_sums, grade_sums = np.zeros(n_keys), np.zeros(n_keys), np.zeros(n_keys)
+    tilts = np.empty((n_keys, n_grades))
+    for i in range(n_keys):
+        for j in range(n_grades):
+            sizes[i] += counts[i, j]
+            rank_sums[i] += counts[i, j] * ranks[j]
+            grade_sums[i] += counts[i, j] * (grades[j] - mean)
+        lower = 0.0
+        for j in range(n_grades):
+            tilts[i, j] = sizes[i] - counts[i, j] - 2 * lower
+            lower += counts[i, j]
+    return Prepared(
+        sizes,
+        rank_sums,
+        grade_sums,
+        tilts,
+        n,
+        classes,
+        grade_square,
+        np.sqrt(rank_square),
+        np.sqrt(pairs),
+    )
+
+
+@compiled
+def rank_coefficients(
+    cell: Prepared,
+    counts: FloatArray,
+    order: IntArray,
+    tied: NDArray[np.bool_],
+    below: FloatArray,
+) -> tuple[float, float, float]:
+    """Spearman, tau-b and tau-c of one cell whose keys are put in order.
+
+    Parameters
+    ----------
+    cell : Prepared
+        Of `counts`.
+    counts : ndarray, shape (keys, grades)
+        Rows by key and grade; a key may have none.
     order : ndarray of int, shape (keys,)
         Keys from the lowest value of the measure to the highest.
     tied : ndarray of bool, shape (keys,)
@@ -293,132 +363,102 @@ def rank_coefficients(
         As scipy defines them, in [-1, 1]; NaN where the measure or the grade is constant.
     """
     n_keys, n_grades = counts.shape
-    n = totals.sum()
-    grade_square, grade_pairs, grade_classes = 0.0, 0.0, 0
-    for j in range(n_grades):
-        below[j] = 0.0
-        grade_square += totals[j] * grade_ranks[j] * grade_ranks[j]
-        grade_pairs += totals[j] * (totals[j] - 1) / 2
-        grade_classes += totals[j] > 0
-    covariance, square, pairs, net, classes, lower = 0.0, 0.0, 0.0, 0.0, 0, 0.0
-    first = 0
+    below[:] = 0.0
+    covariance, square, net, lower, first = 0.0, 0.0, 0.0, 0.0, 0
+    pairs, classes = cell.n * (cell.n - 1) / 2, 0.0
     while first < n_keys:
-        last = first + 1
-        while last < n_keys and tied[last]:
-            last += 1
-        size, rank_sum = 0.0, 0.0
-        for i in range(first, last):
-            key = order[i]
-            size += sizes[key]
-            rank_sum += rank_sums[key]
-            less, more = 0.0, lower
+        last, size, rank_sum = first, 0.0, 0.0
+        while last == first or (last < n_keys and tied[last]):
+            key = order[last]
+            size += cell.sizes[key]
+            rank_sum += cell.rank_sums[key]
             for j in range(n_grades):
-                more -= below[j]
-                net += counts[key, j] * (less - more)
-                less += below[j]
+                net += below[j] * cell.tilts[key, j]
+            last += 1
         for i in range(first, last):
             for j in range(n_grades):
                 below[j] += counts[order[i], j]
-        if size > 0:
-            rank = 2 * lower + size - n
-            covariance += rank * rank_sum
-            square += size * rank * rank
-            pairs += size * (size - 1) / 2
-            lower += size
-            classes += 1
+        rank = 2 * lower + size - cell.n
+        covariance += rank * rank_sum
+        square += size * rank * rank
+        pairs -= size * (size - 1) / 2
+        classes += size > 0
+        lower += size
         first = last
-    if classes < 2 or grade_classes < 2:
+    fewest = min(classes, cell.grade_classes)
+    if fewest < 2:
         return np.nan, np.nan, np.nan
-    all_pairs = n * (n - 1) / 2
-    fewest = min(classes, grade_classes)
-    spearman = covariance / np.sqrt(square) / np.sqrt(grade_square)
-    tau_b = net / np.sqrt(all_pairs - pairs) / np.sqrt(all_pairs - grade_pairs)
-    tau_c = 2 * net / (n * n * (fewest - 1) / fewest)
+    spearman = covariance / np.sqrt(square) / cell.rank_root
+    tau_b = net / np.sqrt(pairs) / cell.pair_root
+    tau_c = 2 * net / (cell.n * cell.n * (fewest - 1) / fewest)
     return max(-1.0, min(1.0, spearman)), max(-1.0, min(1.0, tau_b)), max(-1.0, min(1.0, tau_c))
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def sort_keys(
-    values: FloatArray, column: int, keys: IntArray, order: IntArray, tied: NDArray[np.bool_]
-) -> bool:
-    """Put the keys of one cell in ascending order of their values, starting from a former order.
+@compiled
+def in_order(values: FloatArray, order: IntArray, tied: NDArray[np.bool_]) -> bool:
+    """Say whether `order` and `tied` describe the values, none of them NaN."""
+    for i in range(1, len(order)):
+        value, former = values[order[i]], values[order[i - 1]]
+        if value < former or (value == former) != tied[i]:
+            return False
+    return True
+
+
+@compiled
+def put_in_order(values: FloatArray, order: IntArray, tied: NDArray[np.bool_]) -> None:
+    """Bring `order` and `tied` up to date with the values, in place.
+
+    By insertion, which costs little where the former order was nearly right.
 
     Parameters
     ----------
-    values : ndarray, shape (all keys, columns)
-        What to sort by: the given column.
-    column : int
-        Which one.
-    keys : ndarray of int, shape (keys,)
-        The rows of `values` that belong to the cell.
-    order, tied : ndarray, shape (keys,)
-        Positions in `keys` from lowest to highest value, and whether each has the same value as
-        the one before; both are brought up to date in place.
-
-    Returns
-    -------
-    bool
-        Whether anything changed.
+    values : ndarray, shape (keys,)
+        The measure's value for each key.
+    order : ndarray of int, shape (keys,)
+        A former order; on return the keys from the lowest value to the highest.
+    tied : ndarray of bool, shape (keys,)
+        On return, whether each has the same value as the one before it.
     """
-    changed = False
-    for i in range(1, len(keys)):
-        moving = order[i]
-        value = values[keys[moving], column]
-        j = i
-        while j > 0 and values[keys[order[j - 1]], column] > value:
+    for i in range(1, len(order)):
+        moving, j = order[i], i
+        while j > 0 and values[order[j - 1]] > values[moving]:
             order[j] = order[j - 1]
             j -= 1
-        if j < i:
-            order[j] = moving
-            changed = True
-    for i in range(1, len(keys)):
-        same = values[keys[order[i]], column] == values[keys[order[i - 1]], column]
-        if same != tied[i]:
-            tied[i] = same
-            changed = True
-    return changed
+        order[j] = moving
+    for i in range(1, len(order)):
+        tied[i] = values[order[i]] == values[order[i - 1]]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def pearson(
-    values: FloatArray,
-    column: int,
-    keys: IntArray,
-    sizes: FloatArray,
-    grade_sums: FloatArray,
-    grade_square: float,
-) -> float:
-    """Pearson's coefficient of one table.
+@compiled
+def pearson(cell: Prepared, values: FloatArray) -> float:
+    """Pearson's coefficient of one cell.
 
     Parameters
     ----------
-    values, column, keys : as for `sort_keys`
-        The measure's values.
-    sizes, grade_sums : ndarray, shape (keys,)
-        Rows of each key, and the sum of their grades' differences from the mean grade.
-    grade_square : float
-        Sum of the squares of these differences.
+    cell : Prepared
+        Of its counts.
+    values : ndarray, shape (keys,)
+        The measure's value for each key.
 
     Returns
     -------
     float
         In [-1, 1]; NaN where the measure or the grade is constant.
     """
-    total, n = 0.0, 0.0
-    constant = True
-    for i in range(len(keys)):
-        total += sizes[i] * values[keys[i], column]
-        n += sizes[i]
-        constant &= values[keys[i], column] == values[keys[0], column]
-    if constant or grade_square == 0:
+    start = 0
+    while start < len(values) and cell.sizes[start] == 0:
+        start += 1
+    total, square, covariance = 0.0, 0.0, 0.0
+    for i in range(start, len(values)):
+        # differences from a value that occurs: the sums lose no digits, and are 0 if constant
+        deviation = values[i] - values[start]
+        total += cell.sizes[i] * deviation
+        square += cell.sizes[i] * deviation * deviation
+        covariance += cell.grade_sums[i] * deviation
+    if square == 0 or cell.grade_classes < 2:
         return np.nan
-    mean = total / n
-    covariance, square = 0.0, 0.0
-    for i in range(len(keys)):
-        deviation = values[keys[i], column] - mean
-        covariance += grade_sums[i] * deviation
-        square += sizes[i] * deviation * deviation
-    return max(-1.0, min(1.0, covariance / np.sqrt(square) / np.sqrt(grade_square)))
+    variance = square - total * total / cell.n
+    return max(-1.0, min(1.0, covariance / np.sqrt(variance * cell.grade_square)))
 
 
 # --- reading rows -------------------------------------------------------------------------------
