@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from retrieval_quality.errors import DataError
 
-BLOCK = 4 * 2**20
+BLOCK = 2**20
 """Bytes read at a time."""
 
 LONGEST_RECORD = 64 * 2**20
