@@ -1,6 +1,7 @@
 """The embedded default: totals, relations of the format, determinism, and no claim built in."""
 
 import hashlib
+import json
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,8 @@ import pyarrow.compute as pc
 import pytest
 
 from retrieval_quality import schema, simulate
-from retrieval_quality.errors import UsageError
+from retrieval_quality.dataset import open_path
+from retrieval_quality.errors import DataError, UsageError
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +181,68 @@ def test_no_dataset_is_favoured_by_the_model():
             {d: [s.noise(f"{effect} {d}", 1)[0] for s in streams] for d in schema.DATASETS}
         )
         assert drawn.idxmax(axis=1).value_counts().between(50, 115).all()
+
+
+def test_simulate_is_cached_and_called_simulated(tmp_path, monkeypatch):
+    made = simulate.simulate(seed=2, scale=0.01, cache=tmp_path)
+    assert made.simulated
+    assert made.name == "simulated"
+    assert made.parts == ("texts", "ranked", "graded", "human")
+    assert made.commit is None
+    monkeypatch.setattr(simulate, "tables", None)
+    assert simulate.simulate(seed=2, scale=0.01, cache=tmp_path) == made
+
+
+def test_seeds_and_scales_have_caches_of_their_own(tmp_path):
+    made = [
+        simulate.simulate(seed, scale=scale, cache=tmp_path)
+        for seed, scale in ((1, 0.01), (2, 0.01), (1, 0.02))
+    ]
+    assert len({dataset.folder for dataset in made}) == 3
+
+
+def test_stored_rows_are_the_made_ones(tmp_path, small):
+    scored = simulate.simulate(seed=1, scale=0.02, cache=tmp_path).scored()
+    made = small["graded"].to_pandas()
+    assert scored["id"].tolist() == made["id"].tolist()
+    assert scored["n_positives"].tolist() == made["inK"].map(sum).tolist()
+    assert scored["grade"].tolist() == made["grade"].tolist()
+
+
+def test_written_json_is_read_back_equal(tmp_path):
+    made = simulate.simulate(seed=1, scale=0.01, cache=tmp_path / "cache")
+    paths = simulate.write_json(made, tmp_path / "out")
+    assert [path.name for path in paths] == [
+        "samples_texts.json", "samples_ranked.json", "samples_graded.json", "samples_human.json"
+    ]  # fmt: skip
+    records = json.loads(paths[0].read_text(encoding="utf-8"))
+    assert set(records[0]) == {"id", "q", "p", "n", "c1", "c2", "q2"}
+    assert set(records[-1]) == {"id", "q", "p", "n"}
+    graded = json.loads(paths[2].read_text(encoding="utf-8"))
+    assert all(type(row["grade"]) is int for row in graded)
+    assert list(graded[0]) == [field.name for field in schema.PARTS["graded"].fields]
+    human = json.loads(paths[3].read_text(encoding="utf-8"))
+    assert {type(row[f"grade_human_{i}"]) for row in human for i in (1, 2, 3)} == {int, type(None)}
+    back = open_path(tmp_path / "out", cache=tmp_path / "cache", progress=False)
+    for part in ("texts", "ranked", "graded"):
+        pd.testing.assert_frame_equal(back.read(part), made.read(part))
+    assert len(back.read("human")) == len(made.read("human"))
+
+
+def test_export_overwrites_nothing(tmp_path):
+    made = simulate.simulate(seed=1, scale=0.01, cache=tmp_path / "cache")
+    (tmp_path / "samples_human.json").write_text("mine", encoding="utf-8")
+    with pytest.raises(UsageError, match="there already"):
+        simulate.write_json(made, tmp_path)
+    assert (tmp_path / "samples_human.json").read_text(encoding="utf-8") == "mine"
+    assert not (tmp_path / "samples_texts.json").exists()
+
+
+def test_export_to_an_impossible_place_is_one_sentence(tmp_path):
+    made = simulate.simulate(seed=1, scale=0.01, cache=tmp_path / "cache")
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(DataError, match="cannot be written"):
+        simulate.write_json(made, tmp_path / "file" / "below")
 
 
 def test_null_grades_are_as_many_as_asked():

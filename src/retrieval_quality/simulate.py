@@ -11,17 +11,23 @@ only, so that a seed gives the same dataset on every machine and with every NumP
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import NamedTuple
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from retrieval_quality import schema
-from retrieval_quality.errors import UsageError
+from retrieval_quality.dataset import Dataset, lookup, store
+from retrieval_quality.errors import DataError, UsageError
 
 MODEL_VERSION = 1
 """Part of every draw and of the cache's name: raised when a seed is to give other rows."""
@@ -196,6 +202,55 @@ class _Stream:
         mask = np.uint64(0xFFFF)
         total = sum(((raw >> np.uint64(16 * i)) & mask).astype(np.int64) for i in range(4))
         return (total - 2 * 0xFFFF) / np.sqrt((2.0**32 - 1) / 3)
+
+
+def simulate(seed: int = 1, *, scale: float = 1.0, cache: Path | None = None) -> Dataset:
+    """Give the simulated dataset of a seed: from the cache, or made now.
+
+    Parameters
+    ----------
+    seed : int
+        Non-negative; the same seed gives the same rows on every machine.
+    scale : float
+        In (0, 1]; 1 gives the published totals, less gives proportionally fewer text samples.
+    cache : Path, optional
+        Folder of the cache instead of the user's.
+
+    Returns
+    -------
+    Dataset
+        With ``simulated`` True and the parts ``texts``, ``ranked``, ``graded`` and ``human``.
+
+    Raises
+    ------
+    UsageError
+        If the seed or the scale is out of range.
+    DataError
+        If the cache cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     made = simulate(seed=1, scale=0.01, cache=Path(folder))
+    ...     made.name, made.simulated, made.source
+    ('simulated', True, 'simulated, seed 1, scale 0.01')
+    """
+    _check(seed, scale, 0)
+    recipe = repr((MODEL_VERSION, Model(), TEXTS, BREAKDOWN, N_HUMAN, int(seed), float(scale)))
+    digest = hashlib.sha256(recipe.encode()).hexdigest()
+    found = lookup(digest, cache)
+    if found is None:
+        source = f"simulated, seed {seed}" + ("" if scale == 1 else f", scale {scale:g}")
+        found = store(
+            tables(seed, scale=scale),
+            name="simulated",
+            source=source,
+            digest=digest,
+            simulated=True,
+            cache=cache,
+        )
+    return found
 
 
 def tables(
@@ -505,5 +560,63 @@ def describe(model: Model | None = None) -> dict[str, float | tuple[float, ...]]
     >>> describe()["thresholds"]
     (0.1, 0.7, 1.3, 1.9)
     """
-    model = model or Model()
-    return {field.name: getattr(model, field.name) for field in fields(model)}
+    return asdict(model or Model())
+
+
+def write_json(dataset: Dataset, folder: Path) -> list[Path]:
+    """Write a dataset as JSON files in the published format.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Any dataset; a simulated one stays recognisable by its texts.
+    folder : Path
+        Where the files go; made if it is not there.
+
+    Returns
+    -------
+    list of Path
+        ``samples_texts.json`` and so on, one for each part of the dataset.
+
+    Raises
+    ------
+    UsageError
+        If a file is there already.
+    DataError
+        If the folder cannot be written.
+    """
+    paths = {part: folder / f"{schema.PARTS[part].stem}.json" for part in dataset.parts}
+    for path in paths.values():
+        if path.exists():
+            raise UsageError(f"{path} is there already: remove it or name another folder.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for part, path in paths.items():
+            new = path.with_name(path.name + ".new")
+            _write_part(dataset, part, new)
+            new.replace(path)
+    except (OSError, duckdb.IOException) as error:
+        raise DataError(f"{folder} cannot be written: {error}.") from error
+    return list(paths.values())
+
+
+def _write_part(dataset: Dataset, part: str, path: Path) -> None:
+    """Write one part: by DuckDB, or record by record where a record may lack a key."""
+    source = dataset.path(part)
+    optional = [field.name for field in schema.PARTS[part].fields if not field.required]
+    if optional:
+        records = pq.read_table(source).to_pylist()
+        for record in records:
+            for name in optional:
+                if record[name] is None:
+                    del record[name]
+        path.write_text(json.dumps(records, ensure_ascii=False), encoding="utf-8")
+        return
+    grades = [name for name in dataset.columns(part) if name.startswith("grade")]
+    whole = ", ".join(f'CAST("{name}" AS TINYINT) AS "{name}"' for name in grades)
+    with duckdb.connect() as connection:
+        connection.execute(
+            f"COPY (SELECT * {f'REPLACE ({whole})' if whole else ''} FROM read_parquet($source)) "
+            "TO $path (FORMAT json, ARRAY true)",
+            {"source": str(source), "path": str(path)},
+        )
