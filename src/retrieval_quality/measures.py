@@ -364,6 +364,9 @@ def ndcg(pattern: Any) -> FloatArray:
 def ndcg_usual(pattern: Any, n_relevant: ArrayLike) -> FloatArray:
     """DCG over that of a perfect retrieval, min(K, N_p) relevant documents first [2]_.
 
+    K is the length of the pattern. Where fewer than K documents came back, pad with ``0`` to
+    compare at a fixed K, as trec_eval does.
+
     Parameters
     ----------
     pattern : str, sequence of str or categorical of str, shape (n,)
