@@ -51,7 +51,8 @@ def pair(controls: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
     --------
     >>> key = {"id": "A-0", "E": "ME5S", "Nc": 9, "Np": 2}
     >>> scored = pd.DataFrame([{**key, "K": 2, "grade": 4.0}, {**key, "K": 4, "grade": 5.0}])
-    >>> pair(pd.DataFrame([{**key, "K": 0, "control": "none", "grade": 2}]), scored)["gain"].tolist()
+    >>> controls = pd.DataFrame([{**key, "K": 0, "control": "none", "grade": 2}])
+    >>> pair(controls, scored)["gain"].tolist()
     [2.0, 3.0]
     """
     given = controls[[*KEY, "K", "control", "grade"]].rename(columns={"grade": "grade_control"})
