@@ -105,7 +105,7 @@ class Entry:
         >>> FIGURES[39].title
         'F_e minus F on Natural Questions'
         >>> FIGURES[23].title
-        "Narrow and wide segments: Pearson's r of T, nDCG and F with the grade"
+        "Narrow and wide segments: Pearson's r with the grade"
         """
         names = [measure_name(measure) for measure in self.measures]
         match self.kind:
@@ -114,9 +114,7 @@ class Entry:
             case "distribution":
                 return f"Grades by K/N_p on {self.dataset_name}"
             case "narrow-wide":
-                listed = f"{', '.join(names[:-1])} and {names[-1]}"
-                coefficient = COEFFICIENTS[self.coefficient]
-                return f"Narrow and wide segments: {coefficient} of {listed} with the grade"
+                return f"Narrow and wide segments: {COEFFICIENTS[self.coefficient]} with the grade"
             case "correlation":
                 return f"Correlation of {names[0]} with the grade on {self.dataset_name}"
             case "difference":
@@ -289,7 +287,8 @@ def difference(
     'extra-fe-minus-f-hp'
     """
     group = f"{measures[0]}-minus-{measures[1]}".lower()
-    extra = f"extra-{group}-{dataset.lower()}"
+    name = re.sub(r"[^a-z0-9]+", "-", dataset.lower()).strip("-")
+    extra = f"extra-{group}-{name}"
     return Entry(
         anchor=f"figure-{number:02d}"
         if number

@@ -1,0 +1,240 @@
+"""Figures and tables as files, each with its numbers and where they come from.
+
+The same inputs give the same bytes in .svg and .csv; only the .json holds a date.
+"""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from retrieval_quality import analysis, figures
+from retrieval_quality.analysis import Result
+from retrieval_quality.catalogue import Entry
+from retrieval_quality.errors import DataError
+from retrieval_quality.parameters import Parameters
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from retrieval_quality.dataset import Dataset
+
+PNG_DPI = 200
+"""Dots per inch of the bitmaps."""
+VERSIONED = ("retrieval-quality", "numpy", "pandas", "scipy", "numba", "duckdb", "matplotlib")
+"""Packages whose version the provenance names."""
+
+
+def suffixes(entry: Entry) -> tuple[str, ...]:
+    """Give the endings of the files that an entry is written to.
+
+    Examples
+    --------
+    >>> from retrieval_quality.catalogue import FIGURES, TABLES
+    >>> suffixes(FIGURES[7]), suffixes(TABLES[1]), suffixes(FIGURES[22])
+    (('.svg', '.png', '.csv', '.json'), ('.csv', '.json'), ('.txt', '.json'))
+    """
+    if entry.kind == "table":
+        return (".csv", ".json")
+    return (".txt", ".json") if entry.kind == "code" else (".svg", ".png", ".csv", ".json")
+
+
+def write(
+    entry: Entry, dataset: Dataset, parameters: Parameters | None, out: Path | str
+) -> list[Path]:
+    """Write a figure or table with its numbers and provenance.
+
+    Parameters
+    ----------
+    entry
+        From the catalogue, or made like one.
+    dataset
+        Loaded data.
+    parameters
+        Of the run; the paper's when left out.
+    out
+        Folder to write to; made if it is not there.
+
+    Returns
+    -------
+    list of Path
+        The files, in the order of `suffixes`. What the data cannot show is written too: a
+        picture with the reason, numbers without rows, and ``missing`` in the provenance.
+
+    Raises
+    ------
+    DataError
+        The folder or a file cannot be written. What was there before is still whole then.
+    """
+    result = analysis.compute(entry, dataset, parameters)
+    folder = Path(out)
+    written = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for suffix, content in _contents(result, dataset).items():
+            path = folder / f"{entry.stem}{suffix}"
+            _replace(path, content)
+            written.append(path)
+    except OSError as error:
+        raise DataError(
+            f"cannot write {entry.stem} to {folder}: {error.strerror or error}; "
+            "name a folder that can be written to"
+        ) from error
+    return written
+
+
+def _contents(result: Result, dataset: Dataset) -> dict[str, bytes]:
+    contents: dict[str, bytes] = {}
+    wanted = suffixes(result.entry)
+    if ".svg" in wanted:
+        drawing = figures.draw(result)
+        contents[".svg"] = svg_bytes(drawing)
+        contents[".png"] = png_bytes(drawing)
+    if ".csv" in wanted:
+        contents[".csv"] = csv_bytes(result.numbers)
+    if ".txt" in wanted:
+        contents[".txt"] = (result.missing + "\n" if result.missing else result.text).encode()
+    described = json.dumps(provenance(result, dataset), indent=1, ensure_ascii=False)
+    contents[".json"] = f"{described}\n".encode()
+    return contents
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file beside its place and move it there, so that it is whole or not there."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
+    try:
+        unfinished.write_bytes(content)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def svg_bytes(drawing: Figure) -> bytes:
+    """Give a figure as SVG: text as outlines, no date, the same bytes for the same figure."""
+    buffer = io.BytesIO()
+    with figures.style():
+        drawing.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
+
+
+def png_bytes(drawing: Figure) -> bytes:
+    """Give a figure as PNG of `PNG_DPI` dots per inch."""
+    buffer = io.BytesIO()
+    with figures.style():
+        drawing.savefig(buffer, format="png", dpi=PNG_DPI)
+    return buffer.getvalue()
+
+
+def csv_bytes(numbers: pd.DataFrame) -> bytes:
+    r"""Give numbers as CSV in UTF-8: shortest digits that read back to the same number.
+
+    Examples
+    --------
+    >>> csv_bytes(pd.DataFrame({"a": [0.1, float("nan")]}))
+    b'a\n0.1\n""\n'
+    """
+    return numbers.to_csv(index=False, lineterminator="\n").encode()
+
+
+def provenance(result: Result, dataset: Dataset) -> dict[str, Any]:
+    """Say what a figure or table shows, from which data, parameters and versions, and when.
+
+    Returns
+    -------
+    dict
+        Plain values for JSON: ``label``, ``title``, ``caption``, ``alt``, ``kind``, ``measures``,
+        ``coefficient``, ``n``, ``limits``, ``notes``, ``missing``, ``data``, ``parameters``,
+        ``versions``, ``date``.
+    """
+    entry = result.entry
+    return {
+        "label": entry.label,
+        "title": entry.title,
+        "caption": entry.caption(result.parameters),
+        "alt": figures.alt_text(result),
+        "kind": entry.kind,
+        "dataset": entry.dataset,
+        "measures": list(entry.measures),
+        "coefficient": result.coefficient,
+        "n": result.n,
+        "limits": list(result.limits) if result.limits else None,
+        "notes": list(result.notes),
+        "missing": result.missing,
+        "data": {
+            "name": dataset.name,
+            "source": dataset.source,
+            "simulated": dataset.simulated,
+            "digest": dataset.digest,
+            "commit": dataset.commit,
+        },
+        "parameters": result.parameters.as_dict(),
+        "versions": versions(),
+        "date": run_date(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that the numbers and pictures rest on."""
+    return {"python": platform.python_version()} | {
+        name: metadata.version(name) for name in VERSIONED
+    }
+
+
+def run_date() -> str:
+    """Date and time of the run in UTC; that of ``SOURCE_DATE_EPOCH`` where it is set.
+
+    Raises
+    ------
+    DataError
+        ``SOURCE_DATE_EPOCH`` is not a number of seconds.
+    """
+    given = os.environ.get("SOURCE_DATE_EPOCH")
+    try:
+        now = (
+            datetime.datetime.fromtimestamp(int(given), datetime.UTC)
+            if given
+            else datetime.datetime.now(datetime.UTC)
+        )
+    except (ValueError, OverflowError, OSError):
+        raise DataError(
+            f"the environment's SOURCE_DATE_EPOCH is {given!r}; it must be whole seconds since 1970"
+        ) from None
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def provenance_line(dataset: Dataset, parameters: Parameters | None = None) -> str:
+    """Say in one line of plain text which data, parameters and versions a page rests on.
+
+    Parameters
+    ----------
+    dataset
+        Loaded data.
+    parameters
+        Of the run; only those that differ from the paper's are named.
+
+    Returns
+    -------
+    str
+        Data, its digest (and commit), parameters, versions, date.
+    """
+    data = "simulated data" if dataset.simulated else "data"
+    source = analysis.visible(str(dataset.source), 120)
+    commit = f", commit {dataset.commit}" if dataset.commit else ""
+    default = Parameters().as_dict()
+    given = (parameters or Parameters()).as_dict()
+    changed = [
+        f"{name} {', '.join(map(str, value)) if isinstance(value, list) else value}"
+        for name, value in given.items()
+        if value != default[name] and name not in ("data", "out")
+    ]
+    said = f"parameters: {'; '.join(changed)}" if changed else "the paper's parameters"
+    package = f"retrieval-quality {metadata.version('retrieval-quality')}"
+    return f"{data}: {source} ({dataset.digest[:12]}{commit}); {said}; {package}; {run_date()}"
