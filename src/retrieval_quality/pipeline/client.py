@@ -14,6 +14,7 @@ import json
 import math
 import random
 import re
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
@@ -226,7 +227,9 @@ def ask(
 
 
 def _bar(stage: str, total: int | None, settings: Settings) -> Any:
-    return tqdm(total=total, desc=stage, unit="call", disable=not settings.progress)
+    every = 0.5 if sys.stderr.isatty() else 30  # a log gets a line now and then
+    hidden = not settings.progress
+    return tqdm(total=total, desc=stage, unit="call", disable=hidden, mininterval=every)
 
 
 def _unsettled(

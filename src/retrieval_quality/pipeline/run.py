@@ -1,0 +1,329 @@
+"""The whole pipeline from one configuration file, and how far a folder has come.
+
+A configuration is YAML. Paths are relative to the file::
+
+    out: runs/mine                      # the pipeline folder; made if need be
+    corpus:                             # leave it out where samples_texts.json is there already
+      - {source: hotpotqa-sentences, input: [hotpot.json], limit: 50, seed: 1}
+    rank:                               # leave it out where samples_ranked.json is there already
+      embeddings: [AM]
+      candidates: [20]
+      positives: [2, 3]
+      top_k: 1-10
+    answer:
+      model: local                      # and any other setting of settings.Settings
+      base_url: http://127.0.0.1:8081/v1
+      concurrency: 2
+      ideal: per-np
+      controls: [none, random, reversed]
+    grade:
+      model: local
+      base_url: http://127.0.0.1:8081/v1
+      output: json_schema               # or grammar, text
+      few_shot: true
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from retrieval_quality.errors import DataError, UsageError
+from retrieval_quality.pipeline import answer as answering
+from retrieval_quality.pipeline import grade as grading
+from retrieval_quality.pipeline.answer import Asking
+from retrieval_quality.pipeline.grade import Counts, Judging, export
+from retrieval_quality.pipeline.rows import RANKED, TEXTS, Record, read_ranked, read_texts
+from retrieval_quality.pipeline.settings import Settings
+from retrieval_quality.pipeline.store import Store
+
+__all__ = ["export", "read_config", "run", "status", "status_text", "whole_numbers"]
+
+SECTIONS = ("out", "corpus", "rank", "answer", "grade")
+_CORPUS = ("source", "input", "limit", "seed")
+_ANSWER = ("ideal", "prompt", "controls", "control_seed")
+_GRADE = ("output", "few_shot", "prompt", "repeats")
+_LISTS = ("candidates", "positives", "top_k")
+
+
+def run(config: Path | str) -> Path:
+    """Run a configuration from the first stage to the last, or go on where it stopped.
+
+    What is done already is found done and costs nothing: texts and rankings by their manifests,
+    answers and grades by the store.
+
+    Parameters
+    ----------
+    config : path
+        A configuration file; see the head of this module.
+
+    Returns
+    -------
+    Path
+        The pipeline folder with the files in the published form.
+
+    Raises
+    ------
+    UsageError
+        The file cannot be read, or a key or value in it is wrong.
+    DataError
+        A stage could not be finished; run it again to go on.
+    """
+    told = read_config(config)
+    base = Path(config).resolve().parent
+    folder = (base / told["out"]).resolve()
+    _corpus(told.get("corpus", []), base, folder)
+    if "rank" in told:
+        from retrieval_quality.pipeline import rank  # heavy: brings torch
+
+        given = dict(told["rank"])
+        rank.rank(folder, given.pop("embeddings"), **given)
+    settings, more = _split(told["answer"], _ANSWER)
+    answering.answer(folder, settings, **more)
+    settings, more = _split(told["grade"], _GRADE)
+    grading.grade(folder, settings, **more)
+    return folder
+
+
+def _corpus(parts: Iterable[Mapping[str, Any]], base: Path, folder: Path) -> None:
+    from retrieval_quality.pipeline import corpus
+
+    for part in parts:
+        inputs = [part["input"]] if isinstance(part["input"], str) else part["input"]
+        more = {name: part[name] for name in ("limit", "seed") if name in part}
+        corpus.build(part["source"], [base / name for name in inputs], folder, append=True, **more)
+
+
+def _split(section: Mapping[str, Any], names: tuple[str, ...]) -> tuple[Settings, dict[str, Any]]:
+    """Separate a stage's own options from the settings of its model."""
+    own = {name: value for name, value in section.items() if name in names}
+    rest = {name: value for name, value in section.items() if name not in names}
+    return Settings.from_mapping(rest), own
+
+
+def read_config(path: Path | str) -> dict[str, Any]:
+    """Read a configuration and check every key, before anything is done.
+
+    Parameters
+    ----------
+    path : path
+        A YAML file.
+
+    Returns
+    -------
+    dict
+        The sections; lists of whole numbers spelled out.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read; a section or key is unknown or missing; a value is wrong.
+    """
+    try:
+        told = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UsageError(f"The configuration {path} cannot be read: {error}.") from error
+    if not isinstance(told, dict):
+        raise UsageError(f"The configuration {path} must be keys and values: {_list(SECTIONS)}.")
+    _known(told, SECTIONS, f"{path}")
+    _needed(told, ("out", "answer", "grade"), f"{path}")
+    if not isinstance(told["out"], str):
+        raise UsageError(f"{path}: `out` must name a folder.")
+    told = dict(told)
+    told["corpus"] = [_corpus_part(part, f"{path}: corpus") for part in _several(told, "corpus")]
+    for section, names in (("answer", _ANSWER), ("grade", _GRADE)):
+        if not isinstance(told[section], dict):
+            raise UsageError(f"{path}: `{section}` must be keys and values.")
+        try:
+            _split(told[section], names)
+        except UsageError as error:
+            own = f" `{section}` also takes {_list(names)}."
+            raise UsageError(f"{path}: {section}: {error}{own}") from None
+    if "rank" in told:
+        told["rank"] = _rank_part(told["rank"], f"{path}: rank")
+    return told
+
+
+def _several(told: Mapping[str, Any], section: str) -> list[Any]:
+    value = told.get(section, [])
+    return value if isinstance(value, list) else [value]
+
+
+def _corpus_part(part: Any, where: str) -> dict[str, Any]:
+    if not isinstance(part, dict):
+        raise UsageError(f"{where}: give `source` and `input`.")
+    _known(part, _CORPUS, where)
+    _needed(part, ("source", "input"), where)
+    return part
+
+
+def _rank_part(part: Any, where: str) -> dict[str, Any]:
+    from retrieval_quality.pipeline import rank
+
+    if not isinstance(part, dict):
+        raise UsageError(f"{where}: give `embeddings`.")
+    names = [name for name in inspect.signature(rank.rank).parameters if name != "folder"]
+    _known(part, names, where)
+    _needed(part, ("embeddings",), where)
+    numbers = {name: whole_numbers(part[name]) for name in _LISTS if name in part}
+    embeddings = part["embeddings"]
+    listed = [embeddings] if isinstance(embeddings, str) else embeddings
+    return {**part, **numbers, "embeddings": listed}
+
+
+def _known(told: Mapping[str, Any], names: Iterable[str], where: str) -> None:
+    for name in told:
+        if name not in names:
+            raise UsageError(f"{where}: `{name}` is not a key here: {_list(names)}.")
+
+
+def _needed(told: Mapping[str, Any], names: Iterable[str], where: str) -> None:
+    for name in names:
+        if name not in told:
+            raise UsageError(f"{where}: `{name}` is missing.")
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+def whole_numbers(value: Any) -> list[int]:
+    """Read whole numbers: one, a list, or text such as ``2,3`` and ``1-10``.
+
+    Raises
+    ------
+    UsageError
+        Something else, or a number below 1.
+
+    Examples
+    --------
+    >>> whole_numbers("1-3,7"), whole_numbers(20), whole_numbers([2, 3])
+    ([1, 2, 3, 7], [20], [2, 3])
+    """
+    parts = value if isinstance(value, list) else str(value).split(",")
+    numbers: list[int] = []
+    try:
+        for part in parts:
+            first, _, last = str(part).partition("-")
+            numbers += range(int(first), int(last or first) + 1)
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 1:
+        raise UsageError(f"{value!r}: give whole numbers of at least 1, such as 2,3 or 1-10.")
+    return numbers
+
+
+# --------------------------------------------------------------------------- status
+
+
+def status(folder: Path | str) -> Record:
+    """Say how far a folder has come: done, left, failed, ungraded by reason, spent.
+
+    Parameters
+    ----------
+    folder : path
+        A pipeline folder, at any point.
+
+    Returns
+    -------
+    dict
+        ``folder``; ``texts`` and ``ranked`` (rows, None where the file is missing); ``answer``
+        (distinct calls: ``done``, ``failed`` by reason, ``left``); ``graded`` and ``controls``
+        (rows: ``graded``, ``ungraded``, ``ungraded_by_reason``, ``left``); ``spent`` by stage.
+        Stages that have not begun are None.
+
+    Raises
+    ------
+    DataError
+        There is no such folder, or a file in it is broken.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(f"There is no folder {folder}.")
+    told: Record = dict.fromkeys(
+        ("folder", "texts", "ranked", "answer", "graded", "controls", "spent")
+    )
+    told["folder"] = str(folder)
+    if (folder / TEXTS).is_file():
+        texts = read_texts(folder)
+        told["texts"] = len(texts)
+        if (folder / RANKED).is_file():
+            told["ranked"] = sum(1 for _ in read_ranked(folder, texts))
+    if not (folder / answering.MANIFEST).is_file():
+        return told
+    with Store(folder) as store:
+        told["spent"] = {stage: store.spent(stage).as_dict() for stage in ("answer", "grade")}
+        told["answer"] = _answered(Asking.of(folder), store)
+        if (folder / grading.MANIFEST).is_file():
+            judging = Judging.of(folder)
+            told["graded"] = _graded(judging, store, control=False)
+            if judging.asking.controls:
+                told["controls"] = _graded(judging, store, control=True)
+    return told
+
+
+def _answered(asking: Asking, store: Store) -> Record:
+    done = left = 0
+    failed: Counter[str] = Counter()
+    for key in {request.key for request in asking.requests()}:
+        reply = answering.written(store.get(key))
+        if reply.reason is not None:
+            failed[reply.reason] += 1
+        elif reply.text is None:
+            left += 1
+        else:
+            done += 1
+    return {"done": done, "failed": dict(failed.most_common()), "left": left}
+
+
+def _graded(judging: Judging, store: Store, *, control: bool) -> Record:
+    counts = Counts()
+    for row in judging.asking.rows(control):
+        counts.add(judging.graded(store, row))
+    return counts.as_dict()
+
+
+def status_text(told: Mapping[str, Any]) -> str:
+    """Write a status as lines for a person.
+
+    Examples
+    --------
+    >>> print(status_text({"folder": "runs/mine", "texts": 4}))
+    runs/mine
+    texts: 4
+    ranked: not begun
+    answer: not begun
+    graded: not begun
+    """
+    lines = [str(told["folder"])]
+    for name in ("texts", "ranked"):
+        lines.append(f"{name}: {'not begun' if told.get(name) is None else told[name]}")
+    answer = told.get("answer")
+    if answer is None:
+        lines.append("answer: not begun")
+    else:
+        failed = sum(answer["failed"].values())
+        lines.append(f"answer: {answer['done']} done, {failed} failed, {answer['left']} left")
+        lines += [f"  {reason}: {n}" for reason, n in answer["failed"].items()]
+    for name in ("graded", "controls"):
+        counts = told.get(name)
+        if counts is None:
+            lines += ["graded: not begun"] if name == "graded" else []
+            continue
+        lines.append(
+            f"{name}: {counts['graded']} graded, {counts['ungraded']} ungraded, "
+            f"{counts['left']} left"
+        )
+        lines += [f"  {reason}: {n}" for reason, n in counts["ungraded_by_reason"].items()]
+    for stage, spent in (told.get("spent") or {}).items():
+        tokens = f"{spent['prompt_tokens']} + {spent['completion_tokens']} tokens"
+        unknown = f", {spent['unpriced']} calls without a price" if spent["unpriced"] else ""
+        lines.append(
+            f"spent on {stage}: ${spent['cost']:.4f} for {spent['calls']} calls, {tokens}{unknown}"
+        )
+    return "\n".join(lines)
