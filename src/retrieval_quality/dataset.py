@@ -198,7 +198,7 @@ class Dataset:
                     regexp_replace(id, '-[^-]*$', '') AS subset, count(*) AS rows
                 FROM read_parquet(?) GROUP BY ALL ORDER BY ALL""",
                 self.path(part),
-            )
+            ).to_pandas()
             for part in ("texts", "ranked", "graded")
             if part in self.parts
         ]
@@ -232,8 +232,8 @@ class Dataset:
             FROM (SELECT min(hash(answer_ideal)) AS lowest, max(hash(answer_ideal)) AS highest
                   FROM read_parquet(?) GROUP BY id)""",
             self.path("graded"),
-        ).iloc[0]
-        return int(row["varying"]), int(row["ids"])
+        ).to_pylist()[0]
+        return row["varying"], row["ids"]
 
 
 def cache_root() -> Path:
@@ -537,10 +537,9 @@ def _write(path: Path, tables: Iterable[pa.Table]) -> None:
             writer.close()
 
 
-def _sql(query: str, *parameters: object) -> pd.DataFrame:
+def _sql(query: str, *parameters: Path) -> pa.Table:
     with duckdb.connect() as connection:
-        values = [str(value) if isinstance(value, Path) else value for value in parameters]
-        return connection.execute(query, values).df()
+        return connection.sql(query, params=[str(path) for path in parameters]).to_arrow_table()
 
 
 def _refuse_duplicates(folder: Path, part: str, source: str) -> None:
@@ -555,8 +554,8 @@ def _refuse_duplicates(folder: Path, part: str, source: str) -> None:
         ORDER BY first LIMIT 1""",
         folder / f"{part}.parquet",
     )
-    if len(twice):
-        row = twice.iloc[0]
+    if twice.num_rows:
+        row = twice.to_pylist()[0]
         values = ", ".join(f"{name} {row[name]}" for name in key)
         raise DataError(
             f"{source}: {schema.PARTS[part].stem} has {row['times']} records with {values}, the "
@@ -581,7 +580,7 @@ def _write_scored(folder: Path) -> None:
         ORDER BY one.row""",
         folder / "graded.parquet",
     )
-    pq.write_table(pa.Table.from_pandas(rows, preserve_index=False), folder / f"{_SCORED}.parquet")
+    pq.write_table(rows, folder / f"{_SCORED}.parquet", compression="zstd")
 
 
 def _notations(name: str) -> tuple[str, ...]:

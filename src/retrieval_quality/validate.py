@@ -1,0 +1,550 @@
+"""Every relation of the published format, checked on a `Dataset`.
+
+`validate` looks at all rows of all parts with SQL over the columnar cache and says of each
+relation how many rows were looked at, how many break it, and which are the first.
+`ranked_texts`, `check_ranked` and `check_graded` do the same for one row in plain Python; they are
+what the book shows for Figures 21, 22 and 30.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import pandas as pd
+
+from retrieval_quality import schema
+from retrieval_quality.dataset import Dataset
+from retrieval_quality.errors import DataError
+
+EXAMPLES = 3
+"""Rows that are named for each relation that does not hold."""
+
+TOLERANCE = 1e-9
+"""Greatest difference of P and R from their definitions."""
+
+
+# --- one row, in plain Python ----------------------------------------------------------------
+
+
+def ranked_texts(text_row: Mapping[str, Any], ranked_row: Mapping[str, Any]) -> list[str]:
+    """List the candidates of a ranked row in the order of its embedding (the paper's Figure 21).
+
+    Parameters
+    ----------
+    text_row : mapping
+        A row of texts: ``p`` positives and ``n`` negatives.
+    ranked_row : mapping
+        The ranked row of the same id: an index below ``Np`` is a positive, others are negatives.
+
+    Returns
+    -------
+    list of str
+        The ``Nc`` texts, best first.
+
+    Examples
+    --------
+    >>> ranked_texts({"p": ["yes", "also"], "n": ["no"]}, {"Np": 2, "rank": [1, 2, 0]})
+    ['also', 'no', 'yes']
+    """
+    positives, negatives = text_row["p"], text_row["n"]
+    n_positives = ranked_row["Np"]
+    return [
+        positives[index] if index < n_positives else negatives[index - n_positives]
+        for index in ranked_row["rank"]
+    ]
+
+
+def check_ranked(ranked_row: Mapping[str, Any], text_row: Mapping[str, Any]) -> None:
+    """Check what must hold between a ranked row and its texts (the paper's Figure 22).
+
+    Raises
+    ------
+    DataError
+        Names the row and the first relation that does not hold.
+
+    Examples
+    --------
+    >>> texts = {"id": "A-0", "p": ["yes", "also"], "n": ["no"]}
+    >>> row = {"id": "A-0", "E": "ME5S", "Nc": 3, "Np": 2, "K": [1, 2], "P": [1, 0.5],
+    ...        "R": [0.5, 0.5], "rank": [1, 2, 0]}
+    >>> check_ranked(row, texts)
+    >>> check_ranked({**row, "Np": 3}, texts)
+    Traceback (most recent call last):
+        ...
+    retrieval_quality.errors.DataError: ranked row with id A-0, E ME5S: Np <= len(p) does not hold.
+    """
+    n_candidates, n_positives = ranked_row["Nc"], ranked_row["Np"]
+    _demand(
+        "ranked",
+        ranked_row,
+        {
+            "id is that of the texts": ranked_row["id"] == text_row["id"],
+            "len(P) == len(R) == len(K)": len(ranked_row["P"])
+            == len(ranked_row["R"])
+            == len(ranked_row["K"]),
+            "len(rank) == Nc": len(ranked_row["rank"]) == n_candidates,
+            "Nc <= len(p) + len(n)": n_candidates <= len(text_row["p"]) + len(text_row["n"]),
+            "Np <= len(p)": n_positives <= len(text_row["p"]),
+            "Np < Nc": n_positives < n_candidates,
+            "Nc >= 2": n_candidates >= 2,
+            "Np >= 2": n_positives >= 2,
+        },
+    )
+
+
+def check_graded(graded_row: Mapping[str, Any], ranked_row: Mapping[str, Any]) -> None:
+    """Check what must hold between a graded row and its ranked row (the paper's Figure 30).
+
+    Raises
+    ------
+    DataError
+        Names the row and the first relation that does not hold.
+
+    Examples
+    --------
+    >>> ranked = {"id": "A-0", "E": "ME5S", "Nc": 3, "Np": 2, "K": [1, 2], "rank": [1, 2, 0]}
+    >>> row = {"id": "A-0", "E": "ME5S", "Nc": 3, "Np": 2, "K": 2, "rank": [1, 2], "inK": [1, 0]}
+    >>> check_graded(row, ranked)
+    >>> check_graded({**row, "rank": [2, 1]}, ranked)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    retrieval_quality.errors.DataError: graded row with id A-0, E ME5S, K 2: rank == ranked...
+    """
+    top_k = graded_row["K"]
+    _demand(
+        "graded",
+        graded_row,
+        {
+            "id, E, Nc, Np are those of the ranked row": all(
+                graded_row[name] == ranked_row[name] for name in ("id", "E", "Nc", "Np")
+            ),
+            "len(rank) == len(inK) == K": len(graded_row["rank"])
+            == len(graded_row["inK"])
+            == top_k,
+            "sum(inK) <= Np": sum(graded_row["inK"]) <= graded_row["Np"],
+            "K is in the ranked row's K": top_k in ranked_row["K"],
+            "rank == ranked rank[:K]": list(graded_row["rank"]) == list(ranked_row["rank"][:top_k]),
+        },
+    )
+
+
+def _demand(part: str, row: Mapping[str, Any], relations: Mapping[str, bool]) -> None:
+    for relation, holds in relations.items():
+        if not holds:
+            named = ", ".join(
+                f"{name} {row[name]}"
+                for name in ("id", "E", "K")
+                if name in row and (name != "K" or part == "graded")
+            )
+            raise DataError(f"{part} row with {named}: {relation} does not hold.")
+
+
+# --- all rows, in SQL ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Check:
+    """One relation and what was found.
+
+    Attributes
+    ----------
+    name : str
+        Short name, unique in a report.
+    part : str
+        The part whose rows were looked at.
+    relation : str
+        What must hold.
+    rows : int
+        Rows looked at; 0 where the check was not made.
+    failures : int
+        Rows that break the relation.
+    examples : tuple of str
+        The first of them: file, row, id and what is wrong.
+    skipped : str
+        Why the check was not made; empty if it was.
+    """
+
+    name: str
+    part: str
+    relation: str
+    rows: int
+    failures: int
+    examples: tuple[str, ...] = ()
+    skipped: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The checks of a dataset."""
+
+    source: str
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no row breaks any relation."""
+        return not any(check.failures for check in self.checks)
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        """The checks with rows that break the relation."""
+        return tuple(check for check in self.checks if check.failures)
+
+    def table(self) -> pd.DataFrame:
+        """Give one row a check: ``check part relation rows failures examples skipped``."""
+        return pd.DataFrame(
+            {
+                "check": [check.name for check in self.checks],
+                "part": [check.part for check in self.checks],
+                "relation": [check.relation for check in self.checks],
+                "rows": [check.rows for check in self.checks],
+                "failures": [check.failures for check in self.checks],
+                "examples": ["; ".join(check.examples) for check in self.checks],
+                "skipped": [check.skipped for check in self.checks],
+            }
+        )
+
+    def require(self) -> None:
+        """Raise a DataError that names the first rows of each relation that does not hold."""
+        if not self.ok:
+            lines = [
+                f"{check.relation}: broken by {check.failures} of {check.rows} rows "
+                f"({'; '.join(check.examples)})"
+                for check in self.failed
+            ]
+            raise DataError(f"{self.source} breaks its format. " + " ".join(lines))
+
+
+@dataclass(frozen=True)
+class _Relation:
+    """A relation as SQL: ``broken`` selects ``row``, ``id`` and ``found`` of what breaks it."""
+
+    name: str
+    part: str
+    text: str
+    broken: str
+    needs: tuple[str, ...] = ()
+
+
+def _simple(name: str, part: str, text: str, holds: str, found: str) -> _Relation:
+    """Make a relation between the values of one row."""
+    broken = f"SELECT row, id, {found} AS found FROM {part} WHERE ({holds}) IS NOT TRUE"
+    return _Relation(name, part, text, broken)
+
+
+def _unique(part: str) -> _Relation:
+    key = ", ".join(f'"{name}"' for name in schema.PARTS[part].key)
+    return _Relation(
+        f"{part}-unique",
+        part,
+        f"({', '.join(schema.PARTS[part].key)}) is unique",
+        f"""SELECT row, id, 'the key is there ' || times || ' times' AS found
+        FROM (SELECT row, id, count(*) OVER (PARTITION BY {key}) AS times FROM {part})
+        WHERE times > 1""",
+    )
+
+
+def _known_id(part: str) -> _Relation:
+    return _Relation(
+        f"{part}-id-in-texts",
+        part,
+        "the id is one of texts",
+        f"SELECT row, id, 'no such text sample' AS found FROM {part} ANTI JOIN texts USING (id)",
+        ("texts",),
+    )
+
+
+def _sizes(part: str) -> tuple[_Relation, ...]:
+    return (
+        _simple(f"{part}-Nc", part, "Nc is at least 2", "Nc >= 2", "'Nc ' || Nc"),
+        _simple(f"{part}-Np", part, "Np is at least 2", "Np >= 2", "'Np ' || Np"),
+        _simple(
+            f"{part}-Np-Nc",
+            part,
+            "Np is smaller than Nc",
+            "Np < Nc",
+            "'Np ' || Np || ', Nc ' || Nc",
+        ),
+    )
+
+
+_RANKED_MEASURES = """
+    SELECT row, id, k, p, r, Np, len(list_filter(rank[:k], lambda i: i < Np)) AS found_k
+    FROM (SELECT row, id, Np, rank, unnest(K) AS k, unnest(P) AS p, unnest(R) AS r FROM ranked)"""
+_WITH_RANKED = "graded LEFT JOIN ranked USING (id, E, Nc, Np)"
+_WITH_TEXTS = "ranked JOIN texts USING (id)"
+
+RELATIONS: tuple[_Relation, ...] = (
+    _unique("texts"),
+    _simple(
+        "texts-id",
+        "texts",
+        "the id is a subset name, a hyphen and a number",
+        "regexp_full_match(id, '.+-[0-9]+')",
+        "'another form'",
+    ),
+    _simple(
+        "texts-categories",
+        "texts",
+        "c1, c2 and q2 are there together or not at all",
+        "(c1 IS NULL) = (c2 IS NULL) AND (c1 IS NULL) = (q2 IS NULL)",
+        "'some are missing'",
+    ),
+    _unique("ranked"),
+    _known_id("ranked"),
+    *_sizes("ranked"),
+    _simple(
+        "ranked-lengths",
+        "ranked",
+        "P, R and K are equally long",
+        "len(P) = len(K) AND len(R) = len(K)",
+        "'lengths ' || len(P) || ', ' || len(R) || ', ' || len(K)",
+    ),
+    _simple(
+        "ranked-K",
+        "ranked",
+        "K is ascending, from 1 to Nc",
+        "list_sort(list_distinct(K)) = K AND K[1] >= 1 AND K[-1] <= Nc",
+        "'K ' || CAST(K AS VARCHAR)",
+    ),
+    _simple(
+        "ranked-rank",
+        "ranked",
+        "rank has each index from 0 to Nc - 1 once",
+        "list_sort(rank) = CAST(range(Nc) AS INTEGER[])",
+        "'rank ' || CAST(rank AS VARCHAR)",
+    ),
+    _Relation(
+        "ranked-candidates",
+        "ranked",
+        "Nc is at most len(p) + len(n)",
+        f"""SELECT ranked.row, id,
+            'Nc ' || Nc || ', texts ' || (len(texts.p) + len(texts.n)) AS found
+        FROM {_WITH_TEXTS} WHERE Nc > len(texts.p) + len(texts.n)""",
+        ("texts",),
+    ),
+    _Relation(
+        "ranked-positives",
+        "ranked",
+        "Np is at most len(p)",
+        f"""SELECT ranked.row, id, 'Np ' || Np || ', positives ' || len(texts.p) AS found
+        FROM {_WITH_TEXTS} WHERE Np > len(texts.p)""",
+        ("texts",),
+    ),
+    _Relation(
+        "ranked-negatives",
+        "ranked",
+        "Nc - Np is at most len(n)",
+        f"""SELECT ranked.row, id,
+            'Nc - Np ' || (Nc - Np) || ', negatives ' || len(texts.n) AS found
+        FROM {_WITH_TEXTS} WHERE Nc - Np > len(texts.n)""",
+        ("texts",),
+    ),
+    _Relation(
+        "ranked-P",
+        "ranked",
+        "P is positives retrieved / K",
+        f"""SELECT row, id, 'P ' || p || ' at K ' || k AS found FROM ({_RANKED_MEASURES})
+        WHERE (abs(p - found_k / k) <= {TOLERANCE}) IS NOT TRUE""",
+    ),
+    _Relation(
+        "ranked-R",
+        "ranked",
+        "R is positives retrieved / Np",
+        f"""SELECT row, id, 'R ' || r || ' at K ' || k AS found FROM ({_RANKED_MEASURES})
+        WHERE (abs(r - found_k / Np) <= {TOLERANCE}) IS NOT TRUE""",
+    ),
+    _unique("graded"),
+    _known_id("graded"),
+    *_sizes("graded"),
+    _simple(
+        "graded-lengths",
+        "graded",
+        "rank and inK have K places",
+        "len(rank) = K AND len(inK) = K",
+        "'K ' || K || ', lengths ' || len(rank) || ', ' || len(inK)",
+    ),
+    _simple(
+        "graded-positives",
+        "graded",
+        "sum(inK) is at most Np",
+        "list_sum(inK) <= Np",
+        "'sum ' || list_sum(inK) || ', Np ' || Np",
+    ),
+    _simple(
+        "graded-inK",
+        "graded",
+        "inK is 1 where rank is below Np",
+        "inK = list_transform(rank, lambda i: CAST(i < Np AS TINYINT))",
+        "'inK ' || CAST(inK AS VARCHAR) || ', rank ' || CAST(rank AS VARCHAR)",
+    ),
+    _simple(
+        "graded-P",
+        "graded",
+        "P is sum(inK) / K",
+        f"abs(P - list_sum(inK) / K) <= {TOLERANCE}",
+        "'P ' || P || ', sum(inK) ' || list_sum(inK) || ', K ' || K",
+    ),
+    _simple(
+        "graded-R",
+        "graded",
+        "R is sum(inK) / Np",
+        f"abs(R - list_sum(inK) / Np) <= {TOLERANCE}",
+        "'R ' || R || ', sum(inK) ' || list_sum(inK) || ', Np ' || Np",
+    ),
+    _simple(
+        "graded-grade",
+        "graded",
+        "the grade is 1, 2, 3, 4, 5 or null",
+        "grade IS NULL OR grade IN (1, 2, 3, 4, 5)",
+        "'grade ' || grade",
+    ),
+    _Relation(
+        "graded-in-ranked",
+        "graded",
+        "a ranked row has the same id, E, Nc and Np",
+        f"""SELECT graded.row, id, 'no such ranked row' AS found FROM {_WITH_RANKED}
+        WHERE ranked.row IS NULL""",
+        ("ranked",),
+    ),
+    _Relation(
+        "graded-K",
+        "graded",
+        "K is one of the ranked row's K",
+        f"""SELECT graded.row, id,
+            'K ' || graded.K || ' not in ' || CAST(ranked.K AS VARCHAR) AS found
+        FROM {_WITH_RANKED} WHERE NOT list_contains(ranked.K, graded.K)""",
+        ("ranked",),
+    ),
+    _Relation(
+        "graded-rank",
+        "graded",
+        "rank is the ranked row's rank[:K]",
+        f"""SELECT graded.row, id, 'rank ' || CAST(graded.rank AS VARCHAR) AS found
+        FROM {_WITH_RANKED} WHERE graded.rank <> ranked.rank[:graded.K]""",
+        ("ranked",),
+    ),
+    _known_id("controls"),
+)
+"""What must hold in any dataset of the published format."""
+
+_HUMAN = _Relation(
+    "human-in-graded",
+    "human",
+    "a graded row has the same id, E, Nc, Np and K",
+    """SELECT row, id, 'no such graded row' AS found
+    FROM human ANTI JOIN graded USING (id, E, Nc, Np, K)""",
+    ("graded",),
+)
+
+_PUBLISHED_NP = _simple(
+    "published-Np",
+    "ranked",
+    "Np is from 2 to 15, as in the paper",
+    f"Np BETWEEN {schema.PUBLISHED_NP_RANGE[0]} AND {schema.PUBLISHED_NP_RANGE[1]}",
+    "'Np ' || Np",
+)
+
+
+def validate(dataset: Dataset, *, published: bool | None = None) -> Report:
+    """Check every relation of the format on all rows.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        What to check. Types, lengths and ranges within a record were checked when it was opened
+        from files and are checked again, for tables that were stored by code.
+    published : bool, optional
+        Whether the dataset claims to be the paper's, so that its numbers of rows are checked too.
+        By default it does if it was downloaded (has a commit) and is not simulated.
+
+    Returns
+    -------
+    Report
+        One check a relation. Relations with a part that is missing are listed as skipped.
+
+    Examples
+    --------
+    >>> from retrieval_quality.validate import Check, Report
+    >>> Report("somewhere", (Check("graded-K", "graded", "K is there", 10, 0),)).ok
+    True
+    """
+    if published is None:
+        published = dataset.commit is not None and not dataset.simulated
+    rows = dataset.row_counts()
+    with duckdb.connect() as connection:
+        for part in dataset.parts:
+            path = str(dataset.path(part)).replace("'", "''")
+            connection.execute(
+                f"""CREATE VIEW {part} AS SELECT * EXCLUDE (file_row_number),
+                file_row_number + 1 AS row FROM read_parquet('{path}', file_row_number=true)"""
+            )
+        relations = [*RELATIONS, *([_PUBLISHED_NP] if published else [])]
+        checks = [
+            _check(connection, relation, rows) for relation in relations if relation.part in rows
+        ]
+        if "human" in rows:
+            checks.append(_check_human(connection, dataset, rows))
+        if published:
+            checks += _check_counts(connection, rows)
+    return Report(dataset.source, tuple(checks))
+
+
+def _check(
+    connection: duckdb.DuckDBPyConnection, relation: _Relation, rows: Mapping[str, int]
+) -> Check:
+    missing = [part for part in relation.needs if part not in rows]
+    if missing:
+        reason = f"there is no {schema.PARTS[missing[0]].stem} file"
+        return Check(relation.name, relation.part, relation.text, 0, 0, skipped=reason)
+    # one line a row: a relation that looks at each K of a row counts the row once
+    found = connection.execute(
+        f"""WITH broken AS (
+            SELECT row, any_value(id) AS id, first(found) AS found
+            FROM ({relation.broken}) GROUP BY row)
+        SELECT row, id, found, (SELECT count(*) FROM broken) FROM broken
+        ORDER BY row LIMIT {EXAMPLES}"""
+    ).fetchall()
+    stem = schema.PARTS[relation.part].stem
+    return Check(
+        relation.name,
+        relation.part,
+        relation.text,
+        rows[relation.part],
+        found[0][3] if found else 0,
+        tuple(f"{stem} record {row}, id {sample}: {what}" for row, sample, what, _ in found),
+    )
+
+
+def _check_human(
+    connection: duckdb.DuckDBPyConnection, dataset: Dataset, rows: Mapping[str, int]
+) -> Check:
+    """Match human grades with graded rows, if they have the keys for it."""
+    missing = [name for name in schema.PARTS["graded"].key if name not in dataset.columns("human")]
+    if missing:
+        reason = f"samples_human has no {missing[0]}, so its rows cannot be matched"
+        return Check(_HUMAN.name, _HUMAN.part, _HUMAN.text, 0, 0, skipped=reason)
+    return _check(connection, _HUMAN, rows)
+
+
+def _check_counts(connection: duckdb.DuckDBPyConnection, rows: Mapping[str, int]) -> list[Check]:
+    """Compare the numbers of rows with the published ones."""
+    expected = {(part, ""): count for part, count in schema.PUBLISHED_ROWS.items()}
+    there = {(part, ""): rows.get(part, 0) for part in schema.PUBLISHED_ROWS}
+    for code in schema.EMBEDDINGS:
+        expected["ranked", code] = schema.PUBLISHED_RANKED_PER_EMBEDDING
+        there["ranked", code] = 0
+    if "ranked" in rows:
+        counted = connection.execute("SELECT E, count(*) FROM ranked GROUP BY E").fetchall()
+        there.update({("ranked", code): count for code, count in counted})
+    checks = []
+    for (part, code), count in expected.items():
+        name = f"published-{part}{'-' if code else ''}{code}"
+        relation = f"{count} rows{' of ' if code else ''}{code}, as in the paper"
+        found = there[part, code]
+        example = (f"{schema.PARTS[part].stem} has {found}",) if found != count else ()
+        checks.append(Check(name, part, relation, found, abs(found - count), example))
+    return checks
