@@ -328,6 +328,29 @@ def test_ids_are_text(retrieved, relevant):
         m.judge(retrieved, relevant)
 
 
+def test_one_ranking_at_several_depths():
+    rows = m.cut("1010010010", [0, 3, 5, 10], n_relevant=10)
+    assert rows["pattern"].tolist() == ["", "101", "10100", "1010010010"]
+    assert rows["n_positives"].tolist() == [0, 2, 2, 4]
+    assert rows["n_positives_2k"].fillna(-1).tolist() == [0, 3, 4, -1]
+    assert rows["Np"].tolist() == [10] * 4
+    assert "Np" not in m.cut("10", [1])
+
+
+@pytest.mark.parametrize("depth", [-1, 3])
+def test_a_depth_beyond_the_ranking_is_refused(depth):
+    with pytest.raises(UsageError, match=f"ranking of 2 documents cannot be cut at {depth}"):
+        m.cut("10", [1, depth])
+
+
+def test_scores_are_all_that_can_be_computed():
+    rows = m.cut("1010", [2], n_relevant=4)
+    assert list(m.score(rows, alpha=0.5)) == list(m.MEASURES)
+    assert list(m.score(rows)) == ["nDCG", "P", "R", "F1", "nDCG_usual", "hit", "RR", "AP"]
+    assert list(m.score(m.cut("1010", [2]))) == ["nDCG", "P", "hit", "RR"]
+    assert m.score(rows, ["T", "P"], alpha=1)["T"].tolist() == [-0.5]
+
+
 # --- means --------------------------------------------------------------------------------------
 
 

@@ -505,6 +505,53 @@ def judge(retrieved: Sequence[str], relevant: Collection[str], query: str = "") 
     return "".join("1" if document in positives else "0" for document in retrieved)
 
 
+def cut(pattern: str, depths: Sequence[int], n_relevant: int | None = None) -> pd.DataFrame:
+    """Cut one ranking at several depths and count what each leaves.
+
+    Parameters
+    ----------
+    pattern : str
+        Relevance in rank order, rank 1 first, as `judge` gives it.
+    depths : sequence of int
+        Values of K, none beyond the end of the pattern.
+    n_relevant : int, optional
+        Relevant documents in all, N_p, if it is known.
+
+    Returns
+    -------
+    DataFrame
+        One row a depth, with the columns of the scored rows that measures need: ``K``,
+        ``n_positives``, ``n_positives_2k`` (NaN where the ranking ends before 2K), ``pattern``,
+        and ``Np`` if `n_relevant` is given.
+
+    Raises
+    ------
+    UsageError
+        If a depth is negative or beyond the end of the pattern.
+
+    Examples
+    --------
+    >>> cut("1010", [2, 3], n_relevant=5)
+       K  n_positives  n_positives_2k pattern  Np
+    0  2            1             2.0      10   5
+    1  3            2             NaN     101   5
+    """
+    for depth in depths:
+        if not 0 <= depth <= len(pattern):
+            raise UsageError(f"A ranking of {len(pattern)} documents cannot be cut at {depth}.")
+    found = np.append(0, np.cumsum(_relevance([pattern])[0]))
+    twice = [float(found[2 * depth]) if 2 * depth < len(found) else np.nan for depth in depths]
+    table = pd.DataFrame(
+        {
+            "K": list(depths),
+            "n_positives": found[list(depths)],
+            "n_positives_2k": twice,
+            "pattern": [pattern[:depth] for depth in depths],
+        }
+    )
+    return table if n_relevant is None else table.assign(Np=n_relevant)
+
+
 # --- means --------------------------------------------------------------------------------------
 
 
@@ -763,6 +810,45 @@ def lookup(names: Iterable[str]) -> tuple[Measure, ...]:
     return tuple(MEASURES[name] for name in names)
 
 
+def score(table: Any, names: Iterable[str] = (), alpha: float | None = None) -> pd.DataFrame:
+    """Compute several measures for every row of a table.
+
+    Parameters
+    ----------
+    table : mapping or DataFrame
+        Columns named as in the scored rows.
+    names : iterable of str, optional
+        Names in `MEASURES`; by default every measure whose columns the table has, those with a
+        weight only if `alpha` is given.
+    alpha : float, optional
+        Weight in [0, 1] of the measures that have one.
+
+    Returns
+    -------
+    DataFrame of float64
+        One row a row of `table`, one column a measure; NaN where undefined.
+
+    Raises
+    ------
+    UsageError
+        If a name is unknown, or a column or a required alpha is missing.
+
+    Examples
+    --------
+    >>> score(cut("1010010010", [5, 10], n_relevant=10), ["P", "R", "F1"]).round(3)
+         P    R     F1
+    0  0.4  0.2  0.267
+    1  0.4  0.4  0.400
+    """
+    chosen = lookup(names) or tuple(
+        measure
+        for measure in MEASURES.values()
+        if all(column in table for column in measure.columns)
+        and not (measure.has_alpha and alpha is None)
+    )
+    return pd.DataFrame({measure.name: measure.evaluate(table, alpha) for measure in chosen})
+
+
 for _measure in (
     Measure(
         name="F",
@@ -794,7 +880,7 @@ for _measure in (
         name="nDCG",
         symbol=r"\mathrm{nDCG}",
         label="nDCG",
-        formula=r"\sum_{i=1}^{K} \frac{rel_i}{\log_2(1+i)} \Big/ "
+        formula=r"\sum_{i=1}^{K} \frac{\mathrm{rel}_i}{\log_2(1+i)} \Big/ "
         r"\sum_{i=1}^{n_p} \frac{1}{\log_2(1+i)}",
         low=0,
         high=1,
@@ -873,7 +959,7 @@ for _measure in (
         name="nDCG_usual",
         symbol=r"\mathrm{nDCG}_{N_p}",
         label="nDCG (usual)",
-        formula=r"\sum_{i=1}^{K} \frac{rel_i}{\log_2(1+i)} \Big/ "
+        formula=r"\sum_{i=1}^{K} \frac{\mathrm{rel}_i}{\log_2(1+i)} \Big/ "
         r"\sum_{i=1}^{\min(K, N_p)} \frac{1}{\log_2(1+i)}",
         low=0,
         high=1,
@@ -900,7 +986,7 @@ for _measure in (
         name="RR",
         symbol=r"\mathrm{RR}",
         label="RR",
-        formula=r"\frac{1}{\min\{i : rel_i = 1\}}",
+        formula=r"\frac{1}{\min\{i : \mathrm{rel}_i = 1\}}",
         low=0,
         high=1,
         source="common use",
@@ -913,7 +999,7 @@ for _measure in (
         name="AP",
         symbol=r"\mathrm{AP}",
         label="AP",
-        formula=r"\frac{1}{N_p} \sum_{k=1}^{K} P@k \cdot rel_k",
+        formula=r"\frac{1}{N_p} \sum_{k=1}^{K} P@k \cdot \mathrm{rel}_k",
         low=0,
         high=1,
         source="common use",
