@@ -205,7 +205,8 @@ def _unusable(text: str) -> str:
 
 
 def _is_unicode(text: str) -> bool:
-    return not any("\ud800" <= c <= "\udfff" for c in text)
+    """Return whether a text has no half of a surrogate pair: it could not be written."""
+    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in set(text))
 
 
 def clean(query: Query, drops: Drops, seed: int, *, shuffled: bool = True) -> None:

@@ -1,199 +1,119 @@
-"""Reading large files of records piece by piece, and writing files that are whole or absent."""
+"""Reading a source's records piece by piece; writing files that are whole or absent."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
-import io
 import json
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
 from retrieval_quality.errors import DataError
+from retrieval_quality.records import read_batches
 
 Record = dict[str, Any]
 
 _BLOCK = 1 << 20
-_LONGEST = 1 << 28  # characters of one record: beyond it the file is taken to be broken
-_BLANK = " \t\r\n"
+_COLUMNS = re.compile(r'\s*\{\s*"[^"]*"\s*:\s*\{\s*"\d+"\s*:')
 
 
-def records(path: Path) -> Iterator[tuple[int, Record]]:
-    r"""Yield the records of a file with their number, first is 1.
+@dataclass(frozen=True)
+class Place:
+    """Where a record stands: `number` counts from 1, `str` says it in full, for a message."""
 
-    Read piece by piece: a JSON array, one JSON object a line, Parquet, and the first two
-    compressed by gzip. A single JSON object of columns (``{"query": {"7": ...}, ...}``, as
-    MS MARCO v2.1 comes) cannot be: it is read whole.
+    file: str
+    number: int
+    tell: Callable[[], str]
+
+    @property
+    def name(self) -> str:
+        """A short name for a record that has no id of its own."""
+        return f"{self.file}:{self.number}"
+
+    def __str__(self) -> str:
+        return self.tell()
+
+
+def records(path: Path) -> Iterator[tuple[Place, Record]]:
+    """Yield the records of a file with their places.
+
+    Read in bounded memory, see `retrieval_quality.records.read_batches`; but a file that is one
+    object of columns by row number (``{"query": {"0": ...}, ...}``, as MS MARCO v2.1 comes) is
+    read whole.
 
     Parameters
     ----------
     path : Path
-        The file; UTF-8, with or without a byte-order mark.
+        JSON array, one JSON object a line, Parquet; gzip or not; UTF-8.
 
     Yields
     ------
-    int, dict
-        The record's number and the record.
+    Place, dict
+        Where the record stands, and the record.
 
     Raises
     ------
     DataError
-        The file is missing, empty, cut off, not UTF-8, or holds something other than objects;
-        the message names the file and the record.
+        The file is missing, empty, cut off, or holds something other than objects.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "two.json")
-    ...     _ = path.write_text('[{"q": "a"},\n {"q": "b"}]', encoding="utf-8")
-    ...     list(records(path))
-    [(1, {'q': 'a'}), (2, {'q': 'b'})]
+    ...     _ = path.write_text('{"q": {"0": "a", "7": "b"}}', encoding="utf-8")
+    ...     [(str(place), record) for place, record in records(path)]
+    [('two.json, row 0', {'q': 'a'}), ('two.json, row 7', {'q': 'b'})]
     """
-    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"{path} is not a file.")
+    if _is_columns(path):
+        yield from _rows(path)
+        return
     number = 0
-    try:
-        for number, value in enumerate(_values(path), start=1):
-            if not isinstance(value, dict):
-                raise DataError(
-                    f"{path.name}, record {number}: expected an object, found "
-                    f"{type(value).__name__}."
-                )
-            yield number, value
-    except FileNotFoundError:
-        raise DataError(f"{path} does not exist.") from None
-    except IsADirectoryError:
-        raise DataError(f"{path} is a folder; a file is needed.") from None
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path.name}, after record {number}: not UTF-8 ({error.reason}); convert the file."
-        ) from None
-    except (json.JSONDecodeError, EOFError, gzip.BadGzipFile) as error:
-        raise DataError(f"{path.name}, after record {number}: not readable ({error}).") from None
-    if number == 0:
-        raise DataError(f"{path.name} holds no records.")
+    for batch in read_batches(path):
+        for i, record in enumerate(batch.records):
+            number += 1
+            if not isinstance(record, dict):
+                raise DataError(f"{batch.where(i)}: a {type(record).__name__}, not an object.")
+            yield Place(path.name, number, partial(batch.where, i)), record
 
 
-def _values(path: Path) -> Iterator[Any]:
+def _open(path: Path) -> TextIO:
     with path.open("rb") as raw:
-        magic = raw.read(4)
-    if magic == b"PAR1":
-        yield from _parquet(path)
-        return
-    opened = gzip.open if magic[:2] == b"\x1f\x8b" else open
-    with opened(path, "rb") as raw_text:
-        text = io.TextIOWrapper(raw_text, encoding="utf-8-sig")
-        first = text.read(1)
-        while first and first in _BLANK:
-            first = text.read(1)
-        if first == "[":
-            yield from _array(text)
-        elif first:
-            yield from _lines(text, first)
+        zipped = raw.read(2) == b"\x1f\x8b"
+    if zipped:
+        return gzip.open(path, "rt", encoding="utf-8-sig")
+    return path.open(encoding="utf-8-sig")
 
 
-def _parquet(path: Path) -> Iterator[Any]:
-    import pyarrow.parquet as pq
-
-    for batch in pq.ParquetFile(path).iter_batches(batch_size=256):
-        yield from batch.to_pylist()
-
-
-def _array(text: TextIO) -> Iterator[Any]:
-    """Yield the values of a JSON array whose opening bracket has been read."""
-    source = _Buffer(text)
-    if source.peek() == "]":
-        source.take()
-    else:
-        while True:
-            yield source.value()
-            mark = source.take()
-            if mark == "]":
-                break
-            if mark != ",":
-                raise json.JSONDecodeError("expected ',' or ']'", source.shown(), 0)
-    if source.peek():
-        raise json.JSONDecodeError("text after the end of the array", source.shown(), 0)
-
-
-class _Buffer:
-    """Text read block by block, from which JSON values are taken one at a time."""
-
-    def __init__(self, text: TextIO) -> None:
-        self._text, self._held, self._at, self._ended = text, "", 0, False
-        self._decoder = json.JSONDecoder()
-
-    def _more(self, size: int = _BLOCK) -> bool:
-        block = "" if self._ended else self._text.read(size)
-        self._ended = not block
-        self._held, self._at = self._held[self._at :] + block, 0
-        return bool(block)
-
-    def peek(self) -> str:
-        """Return the next character that is not blank, or nothing at the end."""
-        while True:
-            while self._at < len(self._held):
-                if self._held[self._at] not in _BLANK:
-                    return self._held[self._at]
-                self._at += 1
-            if not self._more():
-                return ""
-
-    def take(self) -> str:
-        mark = self.peek()
-        self._at += 1
-        return mark
-
-    def shown(self) -> str:
-        return self._held[self._at : self._at + 40]
-
-    def value(self) -> Any:
-        """Return the next JSON value; a value cut by the end of a block is read further."""
-        self.peek()
-        size = _BLOCK
-        while True:
-            try:
-                value, end = self._decoder.raw_decode(self._held, self._at)
-            except json.JSONDecodeError:
-                if len(self._held) - self._at > _LONGEST or not self._more(size):
-                    raise
-                size *= 2
-                continue
-            self._at = end
-            return value
-
-
-def _lines(text: TextIO, first: str) -> Iterator[Any]:
-    line = first + text.readline()
+def _is_columns(path: Path) -> bool:
     try:
-        value = json.loads(line)
-    except json.JSONDecodeError:
-        value = json.loads(line + text.read())  # one object over several lines
-    if (
-        isinstance(value, dict)
-        and value
-        and all(isinstance(v, dict | list) for v in value.values())
-    ):
-        yield from _columns(value)
-        return
-    yield value
-    for line in text:
-        if line.strip():
-            yield json.loads(line)
+        with _open(path) as text:
+            return bool(_COLUMNS.match(text.read(2000)))
+    except (UnicodeDecodeError, EOFError, OSError):
+        return False  # read_batches says what is wrong with it
 
 
-def _columns(table: Record) -> Iterator[Record]:
-    """Yield the rows of a table that is given column by column."""
-    columns = {
-        name: dict(enumerate(column)) if isinstance(column, list) else column
-        for name, column in table.items()
-    }
-    longest = max(columns.values(), key=len)
-    for row in longest:
-        yield {name: column[row] for name, column in columns.items() if row in column}
+def _rows(path: Path) -> Iterator[tuple[Place, Record]]:
+    """Yield the rows of one object of columns by row number."""
+    try:
+        with _open(path) as text:
+            table: Record = json.load(text)
+    except (json.JSONDecodeError, UnicodeDecodeError, EOFError, OSError) as error:
+        raise DataError(f"{path.name}: not readable ({error}). Get the file again.") from None
+    if not all(isinstance(column, dict) for column in table.values()):
+        raise DataError(f"{path.name}: some keys hold columns by row number, others do not.")
+    longest: Record = max(table.values(), key=len)
+    for number, row in enumerate(longest, start=1):
+        record = {name: column[row] for name, column in table.items() if row in column}
+        yield Place(path.name, number, f"{path.name}, row {row}".__str__), record
 
 
 def sha256_of(path: Path) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from retrieval_quality.errors import DataError
-from retrieval_quality.pipeline.files import Record, records
+from retrieval_quality.pipeline.files import Place, Record, records
 
 MAX_POSITIVES = 20
 MAX_NEGATIVES = 40
@@ -111,8 +111,11 @@ def visible(text: str) -> str:
     >>> visible("a\u200b  b\n"), visible("\u200b \ufeff"), visible("o\u0308") == "ö"
     ('a b', '', True)
     """
-    shown = "".join(c for c in text if unicodedata.category(c) != "Cf")
-    return " ".join(unicodedata.normalize("NFC", shown).split())
+    if not text.isascii():
+        for mark in {c for c in set(text) if unicodedata.category(c) == "Cf"}:
+            text = text.replace(mark, "")
+        text = unicodedata.normalize("NFC", text)
+    return " ".join(text.split())
 
 
 def titled(title: str, text: str) -> str:
@@ -129,13 +132,12 @@ def titled(title: str, text: str) -> str:
     return f"{title.strip()}: {text}"
 
 
-def _each(inputs: Sequence[Path]) -> Iterator[tuple[str, Record]]:
+def _each(inputs: Sequence[Path]) -> Iterator[tuple[Place, Record]]:
     for path in inputs:
-        for number, record in records(path):
-            yield f"{Path(path).name}, record {number}", record
+        yield from records(path)
 
 
-def _get(record: Record, key: str, where: str, kind: type | tuple[type, ...]) -> Any:
+def _get(record: Record, key: str, where: Place, kind: type | tuple[type, ...]) -> Any:
     value = record.get(key)
     if not isinstance(value, kind):
         found = f"is {type(value).__name__}" if key in record else "is missing"
@@ -143,7 +145,7 @@ def _get(record: Record, key: str, where: str, kind: type | tuple[type, ...]) ->
     return value
 
 
-def _strings(values: Any, what: str, where: str) -> list[str]:
+def _strings(values: Any, what: str, where: Place) -> list[str]:
     if not isinstance(values, list) or not all(isinstance(v, str) for v in values):
         raise DataError(f"{where}: {what} must be a list of texts.")
     return values
@@ -152,7 +154,9 @@ def _strings(values: Any, what: str, where: str) -> list[str]:
 # HotpotQA
 
 
-def _columns_or_pairs(value: Any, names: tuple[str, str], where: str) -> list[tuple[Any, Any]]:
+def _columns_or_pairs(
+    value: Any, names: tuple[str, str], what: str, where: Place
+) -> list[tuple[Any, Any]]:
     """Return pairs from either layout: a list of pairs, or two columns of equal length."""
     if isinstance(value, dict) and all(isinstance(value.get(name), list) for name in names):
         first, second = (value[name] for name in names)
@@ -161,7 +165,7 @@ def _columns_or_pairs(value: Any, names: tuple[str, str], where: str) -> list[tu
     if isinstance(value, list) and all(isinstance(v, list | tuple) and len(v) == 2 for v in value):
         return [(pair[0], pair[1]) for pair in value]
     raise DataError(
-        f"{where}: expected pairs, or columns {names[0]} and {names[1]} alike in length."
+        f"{where}: {what} must be pairs, or the columns {' and '.join(names)}, alike in length."
     )
 
 
@@ -192,9 +196,9 @@ def _supported(
 
 
 def _hotpot_record(
-    record: Record, where: str, drops: Drops
+    record: Record, where: Place, drops: Drops
 ) -> tuple[list[tuple[str, list[str]]], set[tuple[int, int]], set[int]] | None:
-    layout = _columns_or_pairs(record.get("context"), ("title", "sentences"), f"{where}: context")
+    layout = _columns_or_pairs(record.get("context"), ("title", "sentences"), "context", where)
     paragraphs: list[tuple[str, list[str]]] = []
     for title, texts in layout:
         if not isinstance(title, str):
@@ -205,7 +209,7 @@ def _hotpot_record(
         else:
             paragraphs.append(paragraph)
     facts = _columns_or_pairs(
-        record.get("supporting_facts"), ("title", "sent_id"), f"{where}: supporting_facts"
+        record.get("supporting_facts"), ("title", "sent_id"), "supporting_facts", where
     )
     if not all(isinstance(t, str) and type(i) is int for t, i in facts):
         raise DataError(f"{where}: a supporting fact must be a title and a whole number.")
@@ -237,7 +241,7 @@ def hotpotqa(
             else:
                 whole = titled(title, "".join(texts))
                 (positives if i in supporting else negatives).append(whole)
-        key = str(record.get("_id", record.get("id", where)))
+        key = str(record.get("_id", record.get("id", where.name)))
         yield Query(key, f"H{'s' if sentences else 'p'}-{level}", text, positives, negatives)
 
 
@@ -260,7 +264,7 @@ def msmarco(inputs: Sequence[Path], seed: int, drops: Drops) -> Iterator[Query]:
         if len(selected) != len(texts) or not set(selected) <= {0, 1}:
             raise DataError(f"{where}: is_selected must have one 0 or 1 for each passage.")
         yield Query(
-            key=str(record.get("query_id", where)),
+            key=str(record.get("query_id", where.name)),
             subset="M",
             text=_get(record, "query", where, str),
             positives=[t for t, s in zip(texts, selected, strict=True) if s],
@@ -309,14 +313,14 @@ class Fewest:
         return [value for _, value in sorted(self._heap, reverse=True)]
 
 
-def _passages(items: list[Any], where: str) -> list[str]:
+def _passages(items: list[Any], where: Place) -> list[str]:
     for item in items:
         if not isinstance(item, dict) or not isinstance(item.get("text"), str):
             raise DataError(f"{where}: a passage has no text.")
     return [titled(str(item.get("title") or ""), item["text"]) for item in items]
 
 
-def _nq_positives(record: Record, where: str) -> list[str]:
+def _nq_positives(record: Record, where: Place) -> list[str]:
     if "positive_ctxs" in record:
         return _passages(_get(record, "positive_ctxs", where, list), where)
     found = _get(record, "ctxs", where, list)
@@ -441,7 +445,7 @@ def _papers(inputs: Sequence[Path]) -> Iterator[tuple[str, set[str], str]]:
     for where, record in _each(inputs):
         codes = set(_get(record, "categories", where, str).split())
         abstract = " ".join(_get(record, "abstract", where, str).split())
-        yield str(record.get("id", where)), codes, abstract
+        yield str(record.get("id", where.name)), codes, abstract
 
 
 def _withdrawn(abstract: str) -> bool:
@@ -509,7 +513,7 @@ def _abstracts(
 def own_texts(inputs: Sequence[Path], seed: int, drops: Drops) -> Iterator[Query]:
     """Read records with ``q``, ``p``, ``n`` and, if there is one, ``id``: one's own texts."""
     for where, record in _each(inputs):
-        name = str(record.get("id", where))
+        name = str(record.get("id", where.name))
         subset, dash, number = name.rpartition("-")
         texts = {key: _strings(record.get(key), f"'{key}'", where) for key in ("p", "n")}
         yield Query(

@@ -1,0 +1,497 @@
+"""Rankings of text samples by embedding: the published ``samples_ranked.json``."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from tqdm import tqdm
+
+from retrieval_quality.errors import DataError, UsageError
+from retrieval_quality.pipeline.corpus import TEXTS
+from retrieval_quality.pipeline.embed import Embedder, Kind, load
+from retrieval_quality.pipeline.files import (
+    Place,
+    Record,
+    read_json,
+    records,
+    sha256_of,
+    write_json,
+    write_records,
+)
+from retrieval_quality.pipeline.readers import visible
+
+Manifest = dict[str, Any]
+Numbers = tuple[int, ...] | Literal["all"]
+
+RANKED = "samples_ranked.json"
+MANIFEST = "rank.json"
+
+DECIMALS = 6
+"""Decimals of a cosine that decide a ranking.
+
+The same text gets a vector that differs by about 1e-7 when it is encoded in another company, so
+what lies below is noise. Two documents less than this apart count as tied.
+"""
+
+CHUNK = 2048
+"""Texts encoded and stored at a time: a run that is killed loses no more than these."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is ranked: all combinations of these that a text sample allows.
+
+    Attributes
+    ----------
+    candidates, positives : tuple of int, or "all"
+        Numbers of candidates and of positives among them; ``all`` for as many as a sample has.
+    top_k : tuple of int
+        Numbers of retrieved documents; those above the number of candidates are left out.
+    """
+
+    candidates: Numbers
+    positives: Numbers
+    top_k: tuple[int, ...]
+
+    def of(self, n_positives: int, n_negatives: int) -> Iterator[tuple[int, int]]:
+        """Yield the pairs (candidates, positives) that a sample of so many texts allows.
+
+        Examples
+        --------
+        >>> list(Settings((5, 9), (2, 3, 4), (1,)).of(n_positives=3, n_negatives=4))
+        [(5, 2), (5, 3)]
+        >>> list(Settings("all", "all", (1,)).of(n_positives=3, n_negatives=4))
+        [(7, 3)]
+        """
+        for np_ in (n_positives,) if self.positives == "all" else self.positives:
+            if np_ > n_positives:
+                continue
+            most = np_ + n_negatives
+            for nc in (most,) if self.candidates == "all" else self.candidates:
+                if np_ < nc <= most:
+                    yield nc, np_
+
+
+def whole_numbers(text: str, what: str, *, low: int = 1, all_allowed: bool = False) -> Numbers:
+    """Return the whole numbers that a text lists, ascending, none twice.
+
+    Parameters
+    ----------
+    text : str
+        Numbers and ranges: ``20``, ``2,3``, ``1-10``, ``2,5-7``; or ``all`` where allowed.
+    what : str
+        What they are, for the message.
+    low : int
+        The least that is accepted.
+    all_allowed : bool
+        Whether ``all`` is.
+
+    Raises
+    ------
+    UsageError
+        Anything else.
+
+    Examples
+    --------
+    >>> whole_numbers("2,5-7,5", "top-k")
+    (2, 5, 6, 7)
+    """
+    if all_allowed and text.strip() == "all":
+        return "all"
+    numbers: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*([0-9]{1,6})\s*(?:-\s*([0-9]{1,6})\s*)?", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if first > last or first < low:
+            also = ", or all" if all_allowed else ""
+            raise UsageError(
+                f"{what}: '{text}' should be numbers from {low} up such as 20, 2,3 or 1-10{also}."
+            )
+        numbers.update(range(first, last + 1))
+    return tuple(sorted(numbers))
+
+
+def rank(
+    folder: Path,
+    embeddings: Sequence[str | Embedder],
+    *,
+    candidates: str = "20",
+    positives: str = "2,3",
+    top_k: str = "1-10",
+    prefixes: bool = True,
+    batch_size: int = 32,
+    device: str | None = None,
+) -> Manifest:
+    """Rank the candidates of every text sample: ``samples_ranked.json`` and ``rank.json``.
+
+    A row is made for each embedding, sample and pair (N_c, N_p) that the sample allows; its
+    candidates are the first N_p of `p` and the first N_c - N_p of `n`. They are ordered by cosine
+    to the query, rounded to `DECIMALS`. Ties are broken by a hash of query and document: the
+    order of the candidates would favour positives, which come first, and an order by text alone
+    would favour the same document under every query. A zero vector comes after all others.
+
+    Each distinct text is encoded once for a model and kept by its content hash in
+    ``vectors-<E>.sqlite``, so further settings cost no encoding, and a run that was stopped goes
+    on. Rows of embeddings that are not named are kept if the texts have not changed.
+
+    Parameters
+    ----------
+    folder : Path
+        Holds ``samples_texts.json``.
+    embeddings : sequence of str or Embedder
+        See `retrieval_quality.pipeline.embed.parse`.
+    candidates, positives : str
+        Numbers N_c and N_p, see `whole_numbers`; ``all`` for as many as a sample has.
+    top_k : str
+        Numbers K.
+    prefixes : bool
+        Whether texts get the prefixes that a model's card asks for; the paper does not say.
+    batch_size : int
+        Texts encoded at once; rankings do not depend on it beyond the rounding.
+    device : str, optional
+        Where to encode, such as ``cpu`` or ``cuda``.
+
+    Returns
+    -------
+    dict
+        The manifest: settings, models with prefixes and pooling, versions, counts.
+
+    Raises
+    ------
+    UsageError
+        A setting is wrong, two embeddings have one code, or sentence-transformers is missing.
+    DataError
+        There are no texts, one is blank, a vector is not finite (the message names the document),
+        or the vectors kept in the folder come from another model.
+    """
+    if batch_size < 1:
+        raise UsageError(f"The batch size must be at least 1, not {batch_size}.")
+    top = whole_numbers(top_k, "top-k")
+    settings = Settings(
+        whole_numbers(candidates, "candidates", low=2, all_allowed=True),
+        whole_numbers(positives, "positives", all_allowed=True),
+        tuple(top) if top != "all" else (),
+    )
+    texts = folder / TEXTS
+    if not texts.is_file():
+        raise DataError(f"{texts} does not exist; make it with 'pipeline corpus'.")
+    models = [
+        load(item, prefixes=prefixes, device=device) if isinstance(item, str) else item
+        for item in embeddings
+    ]
+    codes = [model.code for model in models]
+    if not codes or len(set(codes)) < len(codes):
+        raise UsageError("Give at least one embedding, and each code once.")
+    digest = sha256_of(texts)
+    kept = _kept(folder, digest, codes)
+    manifest: Manifest = {
+        "texts_sha256": digest,
+        "settings": {"candidates": candidates, "positives": positives, "top_k": top_k},
+        "prefixes": prefixes,
+        "decimals": DECIMALS,
+        "ties": "by a hash of query and document",
+        "versions": _versions(),
+        "embeddings": {**kept, **{model.code: model.described() for model in models}},
+        "counts": {},
+    }
+    for model in models:
+        with Vectors(folder / f"vectors-{model.code}.sqlite", model.described()) as vectors:
+            _encode(texts, model, vectors, settings, batch_size)
+    counts: Counter[str] = Counter()
+    write_records(folder / RANKED, _rows(folder, models, settings, list(kept), counts))
+    manifest["counts"] = dict(sorted(counts.items()))
+    write_json(folder / MANIFEST, manifest)
+    return manifest
+
+
+def _versions() -> dict[str, str]:
+    told = {"python": platform.python_version(), "numpy": np.__version__}
+    for name in ("sentence-transformers", "transformers", "torch"):
+        try:
+            told[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return told
+
+
+def _kept(folder: Path, digest: str, codes: list[str]) -> dict[str, Any]:
+    """Return the embeddings of an earlier call whose rows stay."""
+    if not (folder / MANIFEST).exists() or not (folder / RANKED).exists():
+        return {}
+    told = read_json(folder / MANIFEST)
+    if told.get("texts_sha256") != digest:
+        return {}
+    return {code: what for code, what in told.get("embeddings", {}).items() if code not in codes}
+
+
+class Vectors:
+    """Vectors of one model by content hash, in a file that survives a kill.
+
+    Parameters
+    ----------
+    path : Path
+        SQLite file, made if need be.
+    described : dict
+        What determines the vectors; a file made under another description is refused.
+
+    Raises
+    ------
+    DataError
+        The file comes from another model or cannot be read or written.
+    """
+
+    def __init__(self, path: Path, described: dict[str, Any]) -> None:
+        self._path = path
+        try:
+            self._base = sqlite3.connect(path)
+            self._base.execute("pragma journal_mode = wal")
+            self._base.execute("create table if not exists model (described text)")
+            self._base.execute(
+                "create table if not exists vectors (hash blob primary key, vector blob) "
+                "without rowid"
+            )
+            told = json.dumps(described, sort_keys=True, ensure_ascii=False)
+            row = self._base.execute("select described from model").fetchone()
+            if row is None:
+                with self._base:
+                    self._base.execute("insert into model values (?)", (told,))
+        except sqlite3.Error as error:
+            raise DataError(f"{path.name}: {error}; remove the file to encode anew.") from None
+        if row is not None and row[0] != told:
+            self._base.close()
+            raise DataError(
+                f"{path.name} holds vectors of another model or other prefixes ({row[0]}); remove "
+                "it, or give this model another code with CODE=MODEL."
+            )
+
+    def __enter__(self) -> Vectors:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._base.close()
+
+    def holds(self, key: bytes) -> bool:
+        """Return whether there is a vector for a content hash."""
+        found = self._base.execute("select 1 from vectors where hash = ?", (key,)).fetchone()
+        return found is not None
+
+    def add(self, keys: Sequence[bytes], vectors: np.ndarray) -> None:
+        """Store vectors, all or none."""
+        rows = zip(keys, (v.astype("<f4").tobytes() for v in vectors), strict=True)
+        try:
+            with self._base:
+                self._base.executemany("insert or replace into vectors values (?, ?)", rows)
+        except sqlite3.Error as error:
+            raise DataError(f"{self._path.name} could not be written: {error}.") from None
+
+    def read(self, keys: Sequence[bytes]) -> np.ndarray:
+        """Return vectors in the order of their content hashes, shape (keys, dimensions)."""
+        found = [
+            self._base.execute("select vector from vectors where hash = ?", (key,)).fetchone()[0]
+            for key in keys
+        ]
+        return np.stack([np.frombuffer(vector, dtype="<f4") for vector in found])
+
+
+def _key(worded: str) -> bytes:
+    return hashlib.sha256(worded.encode("utf-8", "surrogatepass")).digest()
+
+
+def _samples(texts: Path) -> Iterator[Record]:
+    """Yield the text samples; refuse one that cannot be ranked."""
+    for place, record in records(texts):
+        if not _is_sample(record):
+            raise DataError(f"{place}: a text sample needs id, q, and the lists p and n of texts.")
+        _refuse_blank(place, record)
+        yield record
+
+
+def _is_sample(record: Record) -> bool:
+    lists = [record.get("p"), record.get("n")]
+    return (
+        isinstance(record.get("id"), str)
+        and isinstance(record.get("q"), str)
+        and all(isinstance(v, list) and all(isinstance(t, str) for t in v) for v in lists)
+    )
+
+
+def _refuse_blank(place: Place, record: Record) -> None:
+    named = [("q", record["q"])]
+    named += [(f"{key}[{i}]", text) for key in ("p", "n") for i, text in enumerate(record[key])]
+    for name, text in named:
+        if not visible(text):
+            raise DataError(
+                f"{place}: {name} of {record['id']} is blank; a blank text has no rank."
+            )
+
+
+def _used(record: Record, settings: Settings) -> tuple[list[tuple[int, int]], int, int]:
+    """Return the pairs (N_c, N_p) of a sample, and how many of p and n they need."""
+    pairs = list(settings.of(len(record["p"]), len(record["n"])))
+    most_p = max((np_ for _, np_ in pairs), default=0)
+    most_n = max((nc - np_ for nc, np_ in pairs), default=0)
+    return pairs, most_p, most_n
+
+
+def _documents(record: Record, most_p: int, most_n: int) -> Iterator[tuple[str, Kind, str]]:
+    """Yield what a sample needs encoded: its name, whether query or passage, the text."""
+    yield "q", "query", record["q"]
+    for i, text in enumerate(record["p"][:most_p]):
+        yield f"p[{i}]", "passage", text
+    for i, text in enumerate(record["n"][:most_n]):
+        yield f"n[{i}]", "passage", text
+
+
+def _encode(
+    texts: Path, model: Embedder, vectors: Vectors, settings: Settings, batch_size: int
+) -> None:
+    """Encode every distinct text that has no vector yet."""
+    waiting: dict[bytes, tuple[str, str]] = {}
+    with tqdm(desc=f"encode {model.code}", unit=" texts", disable=None) as progress:
+
+        def flush() -> None:
+            _encode_chunk(model, vectors, waiting, batch_size)
+            progress.update(len(waiting))
+            waiting.clear()
+
+        for record in _samples(texts):
+            pairs, most_p, most_n = _used(record, settings)
+            if not pairs:
+                continue
+            for name, kind, text in _documents(record, most_p, most_n):
+                worded = model.worded(text, kind)
+                key = _key(worded)
+                if key not in waiting and not vectors.holds(key):
+                    waiting[key] = (f"{name} of {record['id']}", worded)
+            if len(waiting) >= CHUNK:
+                flush()
+        if waiting:
+            flush()
+
+
+def _encode_chunk(
+    model: Embedder, vectors: Vectors, waiting: dict[bytes, tuple[str, str]], batch_size: int
+) -> None:
+    names, worded = zip(*waiting.values(), strict=True)
+    made = np.asarray(model.encode(worded, batch_size), dtype=np.float32)
+    if made.ndim != 2 or len(made) != len(names):
+        raise DataError(
+            f"Embedding {model.code} gave an array of shape {made.shape} for {len(names)} texts."
+        )
+    bad = np.flatnonzero(~np.isfinite(made).all(axis=1))
+    if len(bad):
+        more = f" (and {len(bad) - 1} others)" if len(bad) > 1 else ""
+        raise DataError(
+            f"Embedding {model.code} gave a vector that is not finite for {names[bad[0]]}{more}; "
+            "nothing was ranked. A smaller batch or another device may help."
+        )
+    vectors.add(list(waiting), made)
+
+
+def _rows(
+    folder: Path,
+    models: Sequence[Embedder],
+    settings: Settings,
+    kept: list[str],
+    counts: Counter[str],
+) -> Iterator[Record]:
+    """Yield the ranked rows: first those that stay, then each model's in the order of the texts."""
+    if kept:
+        for _, row in records(folder / RANKED):
+            if row.get("E") in kept:
+                counts["rows kept from an earlier call"] += 1
+                yield row
+    for model in models:
+        with Vectors(folder / f"vectors-{model.code}.sqlite", model.described()) as vectors:
+            samples = tqdm(_samples(folder / TEXTS), desc=f"rank {model.code}", disable=None)
+            for record in samples:
+                yield from _sample_rows(record, model, vectors, settings, counts)
+
+
+def _sample_rows(
+    record: Record, model: Embedder, vectors: Vectors, settings: Settings, counts: Counter[str]
+) -> Iterator[Record]:
+    pairs, most_p, most_n = _used(record, settings)
+    if not pairs:
+        counts["samples with too few texts for every setting"] += 1
+        return
+    documents = list(_documents(record, most_p, most_n))
+    read = vectors.read([_key(model.worded(text, kind)) for _, kind, text in documents])
+    similarity = cosines(read[0], read[1:], f"{model.code}: the query of {record['id']}")
+    counts["zero vectors, ranked last"] += int(np.isneginf(similarity).sum())
+    ties = [_key(f"{record['q']}\0{text}") for _, _, text in documents[1:]]
+    for nc, np_ in pairs:
+        index = [*range(np_), *range(most_p, most_p + nc - np_)]
+        order = ordered(similarity[index], [ties[i] for i in index])
+        k = [k for k in settings.top_k if k <= nc]
+        counts["numbers K above N_c, left out"] += len(settings.top_k) - len(k)
+        found = np.cumsum([i < np_ for i in order])
+        counts["rows"] += 1
+        yield {
+            "id": record["id"],
+            "E": model.code,
+            "Nc": nc,
+            "Np": np_,
+            "K": k,
+            "P": [int(found[n - 1]) / n for n in k],
+            "R": [int(found[n - 1]) / np_ for n in k],
+            "rank": order,
+        }
+
+
+def cosines(query: np.ndarray, documents: np.ndarray, name: str = "the query") -> np.ndarray:
+    """Return the cosine of a query to each document, rounded to `DECIMALS`.
+
+    Parameters
+    ----------
+    query : array, shape (dimensions,)
+    documents : array, shape (documents, dimensions)
+    name : str
+        The query, for the message.
+
+    Returns
+    -------
+    array, shape (documents,)
+        In [-1, 1]; minus infinity for a document whose vector is zero: it has no direction, and
+        so ranks after every document that has one.
+
+    Raises
+    ------
+    DataError
+        The query's vector is zero.
+
+    Examples
+    --------
+    >>> cosines(np.array([1.0, 0.0]), np.array([[2.0, 0.0], [0.0, 0.0], [-3.0, 4.0]])).tolist()
+    [1.0, -inf, -0.6]
+    """
+    q, d = query.astype(np.float64), documents.astype(np.float64)
+    if not q.any():
+        raise DataError(f"{name} got a zero vector: nothing can be ranked by it.")
+    lengths = np.linalg.norm(d, axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        similarity = np.round((d @ q) / (lengths * np.linalg.norm(q)), DECIMALS)
+    return np.where(lengths > 0, similarity, -np.inf)
+
+
+def ordered(similarity: Iterable[float], ties: Sequence[bytes]) -> list[int]:
+    """Return the indices of documents, the most similar first; equal ones by their hash.
+
+    Examples
+    --------
+    >>> ordered([0.5, 0.9, 0.5], [b"z", b"m", b"a"])
+    [1, 2, 0]
+    """
+    values = list(similarity)
+    return sorted(range(len(values)), key=lambda i: (-values[i], ties[i]))
