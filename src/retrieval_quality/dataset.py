@@ -21,8 +21,8 @@ import dataclasses
 import hashlib
 import json
 import os
+import secrets
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +33,7 @@ import numpy as np
 import pandas as pd
 import platformdirs
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
@@ -48,7 +49,14 @@ ROW_GROUP = 32_768
 """Rows that are gathered before they are written; bounds the memory of a conversion."""
 
 _MANIFEST = "dataset.json"
-_SCORED = "scored"
+_SCORED = "scored.arrow"
+_CATEGORIES: dict[str, Callable[[list[str]], list[str]]] = {
+    "id": sorted,
+    "E": schema.embedding_order,
+    "dataset": schema.dataset_order,
+    "subset": schema.subset_order,
+    "pattern": sorted,
+}
 _STALE_SECONDS = 24 * 3600
 
 
@@ -167,9 +175,8 @@ class Dataset:
             If an embedding or dataset is not there.
         """
         self.path("graded")
-        categories = ["id", "E", "dataset", "subset", "pattern"]
-        table = pq.read_table(self.folder / f"{_SCORED}.parquet", read_dictionary=categories)
-        rows = table.to_pandas()
+        with pa.memory_map(str(self.folder / _SCORED)) as file:
+            rows = pa.ipc.open_file(file).read_all().to_pandas()
         chosen = {
             "E": _chosen(embeddings, rows["E"].cat.categories, "embedding", _notations),
             "dataset": _chosen(datasets, rows["dataset"].cat.categories, "dataset", _as_is),
@@ -180,8 +187,8 @@ class Dataset:
                 keep &= rows[column].isin(names).to_numpy()
         if not keep.all():
             rows = rows[keep].reset_index(drop=True)
-        for column in categories:
-            rows[column] = rows[column].cat.set_categories(_ordered(column, rows[column]))
+            for column in _CATEGORIES:
+                rows[column] = rows[column].cat.remove_unused_categories()
         return rows
 
     def table_counts(self) -> pd.DataFrame:
@@ -358,6 +365,7 @@ def store(
 
     Examples
     --------
+    >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
     >>> graded = pd.DataFrame({
     ...     "id": ["A-0", "A-0"], "E": "AML12v2", "Nc": 5, "Np": 2, "K": [1, 2],
@@ -474,7 +482,8 @@ def _new_entry(digest: str, cache: Path | None) -> Iterator[Path]:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         _sweep(target.parent)
-        temporary = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
+        temporary = _unused(target.parent, "new")
+        temporary.mkdir()
         yield temporary
         _commit(temporary, target, digest, cache)
     except OSError as error:
@@ -493,12 +502,16 @@ def _commit(temporary: Path, target: Path, digest: str, cache: Path | None) -> N
         with file.open("rb") as written:
             os.fsync(written.fileno())
     if target.exists() and lookup(digest, cache) is None:
-        os.rename(target, tempfile.mkdtemp(prefix=".old-", dir=target.parent))
+        os.rename(target, _unused(target.parent, "old"))
     try:
         os.rename(temporary, target)
     except OSError:
         if lookup(digest, cache) is None:
             raise
+
+
+def _unused(folder: Path, kind: str) -> Path:
+    return folder / f".{kind}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def _sweep(folder: Path) -> None:
@@ -580,7 +593,14 @@ def _write_scored(folder: Path) -> None:
         ORDER BY one.row""",
         folder / "graded.parquet",
     )
-    pq.write_table(rows, folder / f"{_SCORED}.parquet", compression="zstd")
+    for column, order in _CATEGORIES.items():
+        names = pa.array(order(rows[column].unique().to_pylist()), pa.string())
+        codes = pc.index_in(rows[column].combine_chunks(), value_set=names)
+        category = pa.DictionaryArray.from_arrays(codes, names)
+        rows = rows.set_column(rows.column_names.index(column), column, category)
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_file(folder / _SCORED, rows.schema, options=options) as file:
+        file.write_table(rows)
 
 
 def _notations(name: str) -> tuple[str, ...]:
@@ -608,18 +628,6 @@ def _chosen(
             )
         chosen.append(found[0])
     return chosen
-
-
-def _ordered(column: str, values: pd.Series) -> list[str]:
-    """Give the values of a category column that occur, in the order of the paper or sorted."""
-    codes = np.unique(values.cat.codes)
-    names = list(values.cat.categories[codes[codes >= 0]])
-    order = {
-        "E": schema.embedding_order,
-        "dataset": schema.dataset_order,
-        "subset": schema.subset_order,
-    }
-    return order.get(column, sorted)(names)
 
 
 # --- conversion ------------------------------------------------------------------------------
