@@ -1,0 +1,119 @@
+"""What a person can name as data, and what it becomes."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+from huggingface_hub.utils import close_session
+
+import hub_server
+from retrieval_quality import hub, simulate, sources
+from retrieval_quality.errors import DataError, UsageError
+from retrieval_quality.pipeline import run
+
+
+@pytest.fixture
+def exported(tmp_path):
+    """A folder with a small dataset in the published format."""
+    made = simulate.simulate(seed=5, scale=0.01, cache=tmp_path / "cache")
+    simulate.write_json(made, tmp_path / "exported")
+    return tmp_path / "exported"
+
+
+@pytest.fixture
+def paper(exported, tmp_path, monkeypatch):
+    """A stand-in hub that has the exported files as the paper's repository."""
+    with hub_server.running() as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+        for name in ("HF_TOKEN", "HF_HUB_OFFLINE", "HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        close_session()
+        files = {path.name: path.read_bytes() for path in exported.iterdir()}
+        server.commit = server.push(hub.REPO, files)
+        yield server
+        close_session()
+
+
+def test_default_is_simulated(monkeypatch, tmp_path):
+    asked = []
+    made = SimpleNamespace(simulated=True)
+    monkeypatch.setattr(sources, "simulate", lambda *a, **k: asked.append((a, k)) or made)
+    assert sources.load() is made
+    assert sources.load("simulated", seed=7, cache=tmp_path) is made
+    assert asked == [((1,), {"cache": None}), ((7,), {"cache": tmp_path})]
+
+
+def test_paper_has_its_name_and_commit(paper, tmp_path):
+    loaded = sources.load("paper", cache=tmp_path / "cache", progress=False)
+    assert (loaded.name, loaded.simulated) == ("paper", False)
+    assert loaded.commit == paper.commit
+    assert loaded.source == "primer-ai/retrieval-response at main"
+    assert loaded.parts == ("texts", "ranked", "graded", "human")
+
+
+def test_paper_offline_says_so(paper, tmp_path, monkeypatch):
+    online = sources.load("paper", cache=tmp_path / "cache", progress=False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    offline = sources.load("paper", cache=tmp_path / "cache", progress=False)
+    assert offline.digest == online.digest
+    assert offline.commit == paper.commit
+    assert "HF_HUB_OFFLINE is set" in offline.notices[-1].text
+
+
+def test_paper_at_another_revision(paper, tmp_path):
+    with pytest.raises(DataError, match="has no revision 'v2'"):
+        sources.load("paper", revision="v2", progress=False)
+    loaded = sources.load("paper", revision=paper.commit, cache=tmp_path / "c", progress=False)
+    assert loaded.commit == paper.commit
+
+
+def test_paper_that_is_cut_off_is_not_a_shorter_dataset(paper, tmp_path, monkeypatch):
+    monkeypatch.setattr(hub, "time", SimpleNamespace(sleep=lambda seconds: None))
+    paper.fault("cdn.*graded", cut=0.7, length=False, ignore_range=True)
+    with pytest.raises(DataError, match="bytes are kept"):
+        sources.load("paper", cache=tmp_path / "cache", progress=False)
+
+
+def test_a_folder_and_a_file(exported, tmp_path):
+    folder = sources.load(exported, cache=tmp_path / "cache", progress=False)
+    assert folder.name == "exported"
+    assert not folder.simulated
+    file = sources.load(
+        str(exported / "samples_graded.json"), cache=tmp_path / "cache", progress=False
+    )
+    assert file.parts == ("graded",)
+    assert file.row_counts()["graded"] == folder.row_counts()["graded"]
+
+
+def test_a_folder_called_paper_is_reached_by_a_path(exported, tmp_path, monkeypatch):
+    exported.rename(tmp_path / "paper")
+    monkeypatch.chdir(tmp_path)
+    assert sources.load("./paper", cache=tmp_path / "cache", progress=False).commit is None
+
+
+@pytest.mark.parametrize("ending", [".yml", ".yaml", ".YML"])
+def test_a_pipeline_configuration_is_run_first(exported, tmp_path, monkeypatch, ending):
+    configuration = tmp_path / f"mine{ending}"
+    configuration.write_text("corpus: x", encoding="utf-8")
+    ran = []
+    monkeypatch.setattr(run, "run", lambda path: ran.append(path) or exported)
+    loaded = sources.load(configuration, cache=tmp_path / "cache", progress=False)
+    assert ran == [configuration]
+    assert loaded.source == str(configuration)
+    assert loaded.row_counts()["graded"] == len(
+        json.loads((exported / "samples_graded.json").read_text(encoding="utf-8"))
+    )
+
+
+def test_a_wrong_pipeline_configuration_is_refused(tmp_path):
+    configuration = tmp_path / "mine.yml"
+    configuration.write_text("nonsense: 1", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"mine\.yml"):
+        sources.load(configuration)
+
+
+@pytest.mark.parametrize("name", ["", "  ", "smulated", "Paper", "no/such/folder", "no.yml"])
+def test_unknown_names_say_what_is_accepted(name):
+    with pytest.raises(UsageError, match=r'"simulated".*"paper".*\.yml'):
+        sources.load(name)
