@@ -277,13 +277,14 @@ def info(source: str, as_json: bool) -> None:
 
 def _outline(value: Any, depth: int = 0) -> str:
     """Write nested facts as indented lines; control characters are shown, never sent."""
+    named = value.items() if isinstance(value, dict) else [("-", item) for item in value]
     lines: list[str] = []
-    for name, item in value.items() if isinstance(value, dict) else enumerate(value, start=1):
-        indent = "  " * depth
+    for name, item in named:
+        start = "  " * depth + (name if name == "-" else f"{printable(name)}:")
         if isinstance(item, dict | list | tuple) and item:
-            lines += [f"{indent}{printable(name)}:", _outline(item, depth + 1)]
+            lines += [start, _outline(item, depth + 1)]
         else:
-            lines.append(f"{indent}{printable(name)}: {printable(item)}")
+            lines.append(f"{start} {printable(item)}")
     return "\n".join(lines)
 
 
@@ -397,6 +398,217 @@ def book_command(
         _say(f"{len(differences)} differences" if differences else "the two builds agree")
         sys.exit(bool(differences))
     click.echo(book.build(_parse(data, pairs), Path(out), jobs=jobs))
+
+
+# --- the pipeline ------------------------------------------------------------------------------
+
+
+@cli.group()
+def pipeline() -> None:
+    """From texts to graded samples: corpus, rank, answer, grade."""
+
+
+_folder = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+
+
+@pipeline.command()
+@click.option("--source", required=True, help="arxiv, hotpotqa-sentences, … or texts of your own.")
+@click.option(
+    "--input",
+    "inputs",
+    required=True,
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A file of the source; may be given several times.",
+)
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Pipeline folder.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many queries.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option("--append", is_flag=True, help="Add to the samples that the folder holds.")
+def corpus(
+    source: str, inputs: tuple[Path, ...], out: Path, limit: int | None, seed: int, append: bool
+) -> None:
+    """Make text samples (samples_texts.json) of a source."""
+    from retrieval_quality.pipeline import corpus as stage
+
+    manifest = stage.build(source, inputs, out, limit=limit, seed=seed, append=append)
+    click.echo(_outline(manifest))
+
+
+@pipeline.command()
+@_folder
+@click.option(
+    "--embedding",
+    "embeddings",
+    required=True,
+    multiple=True,
+    help="AM, EM, ES, QM, a model's name, a folder, or CODE=NAME_OR_FOLDER.",
+)
+@click.option("--candidates", default="20", show_default=True, help="N_c: 20, or 10,20.")
+@click.option("--positives", default="2,3", show_default=True, help="N_p: 2,3, or 2-5.")
+@click.option("--top-k", default="1-10", show_default=True, help="K: 1-10, or 1,3,5.")
+@click.option("--no-prefixes", is_flag=True, help="Without the models' documented prefixes.")
+@click.option("--batch-size", type=click.IntRange(min=1), default=32, show_default=True)
+@click.option("--device", help="As PyTorch names it: cpu, cuda.")
+def rank(
+    folder: Path,
+    embeddings: tuple[str, ...],
+    candidates: str,
+    positives: str,
+    top_k: str,
+    no_prefixes: bool,
+    batch_size: int,
+    device: str | None,
+) -> None:
+    """Rank the candidates of every sample (samples_ranked.json)."""
+    from retrieval_quality.pipeline import rank as stage
+
+    manifest = stage.rank(
+        folder,
+        embeddings,
+        candidates=candidates,
+        positives=positives,
+        top_k=top_k,
+        prefixes=not no_prefixes,
+        batch_size=batch_size,
+        device=device,
+    )
+    click.echo(_outline(manifest))
+
+
+def _model_options(command: Command) -> Command:
+    """Add the options of a stage that asks a language model."""
+    options = [
+        click.option("--model", required=True, help="Its name at the server."),
+        click.option("--base-url", help="The server, up to /v1; the key is OPENAI_API_KEY."),
+        click.option("--revision", default="", help="Your word for the weights behind the name."),
+        click.option(
+            "--concurrency",
+            type=click.IntRange(min=1),
+            default=8,
+            show_default=True,
+            help="Calls in flight at once.",
+        ),
+        click.option("--max-tokens", type=click.IntRange(min=1), help="Most tokens of a reply."),
+        click.option("--temperature", type=float, default=0.0, show_default=True),
+        click.option("--seed", type=int, default=1, show_default=True),
+        click.option("--omit", multiple=True, help="A parameter that the model refuses."),
+        click.option("--rename", multiple=True, metavar="OLD=NEW", help="A parameter's new name."),
+        click.option("--prompt", help="Another of the prompts that come with the package."),
+        click.option("--prices", help="YAML: {model: {input: …, output: …}}, dollars a million."),
+        click.option("--max-cost", type=float, help="Stop before so many dollars are spent."),
+        click.option("--dry-run", is_flag=True, help="Say calls, tokens and cost; ask nothing."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _settings(given: dict[str, Any]) -> Any:
+    from retrieval_quality.pipeline.settings import Settings
+
+    wrong = [pair for pair in given["rename"] if "=" not in pair]
+    if wrong:
+        raise UsageError(f"--rename {wrong[0]}: write OLD=NEW")
+    renamed = dict(pair.split("=", 1) for pair in given["rename"])
+    return Settings.from_mapping({**given, "rename": renamed})
+
+
+def _tell(outcome: Any, folder: Path) -> None:
+    """Report what a stage would take, or how far the folder has come."""
+    from retrieval_quality.pipeline import client, run
+
+    if isinstance(outcome, client.Estimate):
+        click.echo(str(outcome))
+    else:
+        click.echo(run.status_text(run.status(folder)))
+
+
+@pipeline.command()
+@_folder
+@_model_options
+@click.option(
+    "--ideal",
+    type=click.Choice(["per-np", "all"]),
+    default="per-np",
+    show_default=True,
+    help="The ideal answer from the first N_p positives, or from all.",
+)
+@click.option("--control", "controls", multiple=True, help="none, random, reversed.")
+def answer(
+    folder: Path,
+    ideal: str,
+    controls: tuple[str, ...],
+    prompt: str | None,
+    dry_run: bool,
+    **settings: Any,
+) -> None:
+    """Write answers from the ranked documents, and the ideal answers."""
+    from retrieval_quality.pipeline import answer as stage
+
+    options: dict[str, Any] = {"prompt": prompt} if prompt else {}
+    outcome = stage.answer(
+        folder, _settings(settings), ideal=ideal, controls=controls, dry_run=dry_run, **options
+    )
+    _tell(outcome, folder)
+
+
+@pipeline.command()
+@_folder
+@_model_options
+@click.option(
+    "--output",
+    type=click.Choice(["json_schema", "grammar", "text"]),
+    default="json_schema",
+    show_default=True,
+    help="How the judge is held to a grade.",
+)
+@click.option("--few-shot", is_flag=True, help="Eight worked examples before the case.")
+@click.option(
+    "--repeats", type=click.IntRange(min=1), default=1, help="Ask each question so often."
+)
+def grade(
+    folder: Path,
+    output: str,
+    few_shot: bool,
+    repeats: int,
+    prompt: str | None,
+    dry_run: bool,
+    **settings: Any,
+) -> None:
+    """Grade every answer against its ideal (samples_graded.json)."""
+    from retrieval_quality.pipeline import grade as stage
+
+    outcome = stage.grade(
+        folder,
+        _settings(settings),
+        output=output,
+        few_shot=few_shot,
+        repeats=repeats,
+        prompt=prompt,
+        dry_run=dry_run,
+    )
+    _tell(outcome, folder)
+
+
+@pipeline.command("run")
+@click.argument("config", metavar="CONFIG.yml", type=click.Path(path_type=Path, dir_okay=False))
+def run_pipeline(config: Path) -> None:
+    """Run all stages of a configuration, or go on where it stopped."""
+    from retrieval_quality.pipeline import run
+
+    click.echo(run.status_text(run.status(run.run(config))))
+
+
+@pipeline.command()
+@_folder
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def status(folder: Path, as_json: bool) -> None:
+    """Say what is done, left, failed, ungraded by reason, and spent."""
+    from retrieval_quality.pipeline import run
+
+    told = run.status(folder)
+    click.echo(json.dumps(told, indent=1, ensure_ascii=False) if as_json else run.status_text(told))
 
 
 def main() -> None:

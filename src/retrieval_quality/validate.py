@@ -8,6 +8,7 @@ what the book shows for Figures 21, 22 and 30.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -206,6 +207,26 @@ class Report:
                 "skipped": [check.skipped for check in self.checks],
             }
         )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the report as plain values that JSON can hold."""
+        checks = [dataclasses.asdict(check) for check in self.checks]
+        return {"source": self.source, "ok": self.ok, "checks": checks}
+
+    def lines(self) -> list[str]:
+        """Give the report as lines of text, one a check and one an example of a failure."""
+        lines = [f"{self.source}: {'every relation holds' if self.ok else 'relations break'}"]
+        for check in self.checks:
+            found = (
+                f"not checked: {check.skipped}"
+                if check.skipped
+                else f"{check.failures} of {check.rows} rows break it"
+                if check.failures
+                else f"holds for {check.rows} rows"
+            )
+            lines.append(f"  {check.part}: {check.relation}: {found}")
+            lines += [f"    {example}" for example in check.examples]
+        return lines
 
     def require(self) -> None:
         """Raise a DataError that names the first rows of each relation that does not hold."""
@@ -548,3 +569,50 @@ def _check_counts(connection: duckdb.DuckDBPyConnection, rows: Mapping[str, int]
         example = (f"{schema.PARTS[part].stem} has {found}",) if found != count else ()
         checks.append(Check(name, part, relation, found, abs(found - count), example))
     return checks
+
+
+def describe(dataset: Dataset) -> dict[str, Any]:
+    """Say what a dataset is: origin, rows beside the published counts, subsets, grades, notices.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The dataset.
+
+    Returns
+    -------
+    dict
+        Plain values that JSON can hold.
+    """
+    facts: dict[str, Any] = {
+        "name": dataset.name,
+        "simulated": dataset.simulated,
+        "source": dataset.source,
+        "digest": dataset.digest,
+        "commit": dataset.commit,
+        "rows": {
+            part: {"here": rows, "published": schema.PUBLISHED_ROWS.get(part)}
+            for part, rows in dataset.row_counts().items()
+        },
+    }
+    counts = dataset.table_counts()
+    facts["embeddings"] = {
+        part: {
+            schema.embedding_label(code): int(rows)
+            for code, rows in group.groupby("embedding")["rows"].sum().items()
+        }
+        for part, group in counts[counts["embedding"] != ""].groupby("part", sort=False)
+    }
+    facts["subsets"] = {
+        part: {subset: int(rows) for subset, rows in group.groupby("subset")["rows"].sum().items()}
+        for part, group in counts.groupby("part", sort=False)
+    }
+    if "graded" in dataset.parts:
+        grades = dataset.grade_counts()
+        facts["grades"] = {
+            "null" if grade is None else str(grade): n for grade, n in grades.items()
+        }
+        varying, ids = dataset.ideal_answers_that_vary()
+        facts["ideal answers"] = f"vary within {varying} of {ids} ids"
+    facts["notices"] = [f"{notice.part}: {notice.text}" for notice in dataset.notices]
+    return facts
