@@ -364,6 +364,8 @@ def test_queries_without_results_stay_in_the_mean():
 
 def test_undefined_values_leave_the_mean_and_are_counted():
     assert m.mean_average_precision(["1", "0"], [1, 0]) == (1.0, 1, 2)
+    assert m.mean_reciprocal_rank(["1", "0"], [1, 0]) == (1.0, 1, 2)
+    assert m.mean_hit_rate([1, 0], [1, 0]) == (1.0, 1, 2)
 
 
 @pytest.mark.parametrize(("values", "n_total"), [([], 0), ([np.nan], 1)])

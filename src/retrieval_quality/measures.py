@@ -597,13 +597,15 @@ def mean(values: ArrayLike) -> Mean:
     return Mean(value, len(defined), len(scores))
 
 
-def mean_reciprocal_rank(pattern: Any) -> Mean:
-    """MRR: the mean over queries of `reciprocal_rank`.
+def mean_reciprocal_rank(pattern: Any, n_relevant: ArrayLike | None = None) -> Mean:
+    """MRR: the mean over queries of `reciprocal_rank`; without those known to have N_p = 0.
 
     Parameters
     ----------
     pattern : sequence of str or categorical of str, shape (n,)
         Relevance in rank order, one pattern a query.
+    n_relevant : array_like of int, shape (n,), optional
+        Relevant documents in all, N_p, if they are known.
 
     Returns
     -------
@@ -614,8 +616,10 @@ def mean_reciprocal_rank(pattern: Any) -> Mean:
     --------
     >>> mean_reciprocal_rank(["0110", "0000"])
     Mean(value=0.25, n=2, n_total=2)
+    >>> mean_reciprocal_rank(["0110", "0000"], n_relevant=[2, 0])
+    Mean(value=0.5, n=1, n_total=2)
     """
-    return mean(reciprocal_rank(pattern))
+    return mean(_with_relevant(reciprocal_rank(pattern), n_relevant))
 
 
 def mean_average_precision(pattern: Any, n_relevant: ArrayLike) -> Mean:
@@ -641,13 +645,15 @@ def mean_average_precision(pattern: Any, n_relevant: ArrayLike) -> Mean:
     return mean(average_precision(pattern, n_relevant))
 
 
-def mean_hit_rate(n_positives: ArrayLike) -> Mean:
-    """Share of the queries with at least one relevant document retrieved.
+def mean_hit_rate(n_positives: ArrayLike, n_relevant: ArrayLike | None = None) -> Mean:
+    """Share of the queries that found a relevant document; without those known to have N_p = 0.
 
     Parameters
     ----------
     n_positives : array_like of int, shape (n,)
         Relevant documents among the retrieved, n_p.
+    n_relevant : array_like of int, shape (n,), optional
+        Relevant documents in all, N_p, if they are known.
 
     Returns
     -------
@@ -659,7 +665,7 @@ def mean_hit_rate(n_positives: ArrayLike) -> Mean:
     >>> mean_hit_rate([0, 1, 3, 0])
     Mean(value=0.5, n=4, n_total=4)
     """
-    return mean(hit_rate(n_positives))
+    return mean(_with_relevant(hit_rate(n_positives), n_relevant))
 
 
 # --- registry -----------------------------------------------------------------------------------
@@ -1121,6 +1127,11 @@ def _refuse(wrong: Any, what: str) -> None:
     if np.any(wrong):
         row = int(np.argmax(np.ravel(wrong)))
         raise DataError(f"Row {row}: {what}.")
+
+
+def _with_relevant(score: FloatArray, n_relevant: ArrayLike | None) -> FloatArray:
+    """Undefine the score of queries that are known to have nothing relevant."""
+    return score if n_relevant is None else np.where(_relevant(n_relevant) == 0, np.nan, score)
 
 
 def _weight(alpha: ArrayLike) -> Any:
