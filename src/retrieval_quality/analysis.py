@@ -596,15 +596,15 @@ def _count_table(entry: Entry, dataset: Dataset, run: Parameters) -> Result:
 
 def _kept(rows: pd.DataFrame, run: Parameters) -> pd.DataFrame:
     """Rows of the datasets and embeddings of the run, with subset and embedding as plain text."""
-    ids = rows["id"].astype("str")
-    rows = rows.assign(
-        subset=[schema.subset_of(name) for name in ids], embedding=rows["E"].astype("str")
-    )
+    codes, ids = pd.factorize(rows["id"].astype("str"))
+    subsets = np.array([schema.subset_of(name) for name in ids], dtype=object)
+    rows = rows.assign(subset=subsets[codes], embedding=rows["E"].astype("str"))
     keep = pd.Series(True, index=rows.index)
     if run.embeddings:
         keep &= rows["embedding"].isin([schema.embedding_code(name) for name in run.embeddings])
     if run.datasets:
-        keep &= ids.map(schema.dataset_of).isin(run.datasets)
+        datasets = np.array([schema.dataset_of(name) for name in ids], dtype=object)
+        keep &= pd.Series(datasets[codes], index=rows.index).isin(run.datasets)
     return rows[keep]
 
 
@@ -695,22 +695,30 @@ def relations_of_graded(graded: pd.DataFrame, ranked: pd.DataFrame) -> dict[str,
     """Check what must hold for each graded sample (Figure 30)."""
     key = ["id", "E", "Nc", "Np"]
     rows = graded.merge(ranked, on=key, how="left", suffixes=("", "_ranked"))
-    whole = [ranks if _length(ranks) else () for ranks in rows["rank_ranked"]]
-    asked = [ks if _length(ks) else () for ks in rows["K_ranked"]]
+    found = rows["K_ranked"].notna()
+    lists = zip(rows["K"], rows["K_ranked"], rows["rank"], rows["rank_ranked"], found, strict=True)
+    asked, same = zip(
+        *((there and k in ks, there and top == whole[:k]) for k, ks, top, whole, there in lists),
+        strict=True,
+    )
     return {
         "len(rank) == K": rows["rank"].map(_length) == rows["K"],
         "len(inK) == K": rows["inK"].map(_length) == rows["K"],
         "sum(inK) <= Np": rows["inK"].map(sum) <= rows["Np"],
-        "K in K of its ranked sample": [k in ks for k, ks in zip(rows["K"], asked, strict=True)],
-        "rank == rank[:K] of its ranked sample": [
-            list(top) == list(ranks[: len(top)])
-            for top, ranks in zip(rows["rank"], whole, strict=True)
-        ],
+        "K in K of its ranked sample": asked,
+        "rank == rank[:K] of its ranked sample": same,
     }
 
 
 def _length(values: Any) -> int:
-    return len(values) if hasattr(values, "__len__") else 0
+    """Length of a list; 0 where a sample has no row in the other file."""
+    return len(values) if isinstance(values, list) else 0
+
+
+def _with_lists(rows: pd.DataFrame) -> pd.DataFrame:
+    """Give lists where a file holds arrays: Python compares and searches them faster."""
+    arrays = [name for name in rows if len(rows) and isinstance(rows[name].iloc[0], np.ndarray)]
+    return rows.assign(**{name: [array.tolist() for array in rows[name]] for name in arrays})
 
 
 RELATION_COLUMNS = ("relation", "rows", "broken", "first_broken")
@@ -774,14 +782,15 @@ def _show_texts(entry: Entry, dataset: Dataset, run: Parameters) -> Result:
 
 def _show_ranked(entry: Entry, dataset: Dataset, run: Parameters) -> Result:
     ranked = _kept(dataset.read("ranked", ["id", "E", "Nc", "Np", "K", "P", "R", "rank"]), run)
-    texts = dataset.read("texts", ["id", "p", "n"])
+    ranked, texts = _with_lists(ranked), _with_lists(dataset.read("texts", ["id", "p", "n"]))
     held = relations_of_ranked(ranked, texts)
     return _relation_result(entry, dataset, run, ranked, held, relations_of_ranked)
 
 
 def _show_graded(entry: Entry, dataset: Dataset, run: Parameters) -> Result:
     graded = _kept(dataset.read("graded", ["id", "E", "Nc", "Np", "K", "rank", "inK"]), run)
-    ranked = dataset.read("ranked", ["id", "E", "Nc", "Np", "K", "rank"])
+    ranked = _with_lists(dataset.read("ranked", ["id", "E", "Nc", "Np", "K", "rank"]))
+    graded = _with_lists(graded)
     held = relations_of_graded(graded, ranked)
     return _relation_result(entry, dataset, run, graded, held, relations_of_graded)
 

@@ -19,6 +19,7 @@ import pandas as pd
 from matplotlib import style as mpl_style
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
+from matplotlib.collections import PatchCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -187,12 +188,21 @@ def _grid(numbers: pd.DataFrame) -> tuple[list[str], list[str]]:
 
 
 _NARROWEST_SHEET = 4.8
+_MOST_COLUMNS = 24
+"""A heatmap of more columns goes on below, so that it fits a page."""
 
 
-def _columns_width(n_columns: int, left: float) -> float:
-    """Width of each column: wide where there are few, never too narrow for its value."""
+def _columns_width(n_columns: int, left: float, least: float) -> float:
+    """Width of each column: wide where there are few, never too narrow for what stands in it."""
     filling = (_NARROWEST_SHEET - left - 0.15) / n_columns
-    return float(np.clip(max(5.6 / n_columns, 0.29), None, max(0.5, min(filling, 1.2))))
+    return float(np.clip(max(5.6 / n_columns, least), None, max(0.5, min(filling, 1.2))))
+
+
+def _strips(segments: Sequence[str]) -> list[list[str]]:
+    """Divide the columns into strips of about one length."""
+    count = -(-len(segments) // _MOST_COLUMNS)
+    length = -(-len(segments) // count)
+    return [list(segments[i : i + length]) for i in range(0, len(segments), length)]
 
 
 def _label_room(embeddings: Sequence[str]) -> float:
@@ -205,51 +215,50 @@ def _n_text(sizes: Sequence[int]) -> str:
     return f"{low}" if low == high else f"{low}–{high}"
 
 
-def _sizes_stand(sizes: Sequence[str], cell: float) -> bool:
-    """Whether the numbers of rows are too long to lie in columns of this width."""
-    return 0.062 * max(len(text) for text in sizes) > cell - 0.03
+_TICK_ROOM = 0.25
+_LETTER = 0.062
+"""Inches that a digit of the smallest text takes."""
 
 
-def _column_sizes(numbers: pd.DataFrame) -> list[str]:
+def _column_sizes(numbers: pd.DataFrame, segments: Sequence[str]) -> list[str]:
     """Rows behind each column, as text: one number, or the range over the embeddings."""
     by_segment = numbers.groupby("segment")["n"]
     ends = zip(by_segment.min().items(), by_segment.max(), strict=True)
     texts = {segment: _n_text((low, high)) for (segment, low), high in ends}
-    return [texts[segment] for segment in segment_order(list(texts))]
+    return [texts[segment] for segment in segments]
 
 
-def _ratio_room(numbers: pd.DataFrame, cell: float) -> float:
+def _stand(texts: Sequence[str], cell: float) -> bool:
+    """Whether texts are too long to lie in columns of this width."""
+    return _LETTER * max(len(text) for text in texts) > cell - 0.03
+
+
+def _ratio_room(sizes: Sequence[str], segments: Sequence[str], cell: float) -> float:
     """Inches that the labels of the columns take below the axes."""
-    sizes = _column_sizes(numbers)
-    upright = 0.062 * max(len(text) for text in sizes)
-    return 0.27 + (upright if _sizes_stand(sizes, cell) else 0.12)
+    ticks = _TICK_ROOM + (0.1 if _stand(segments, cell) else 0)
+    return ticks + (_LETTER * max(map(len, sizes)) if _stand(sizes, cell) else 0.12) + 0.02
 
 
 def _ratio_axis(axes: Axes, numbers: pd.DataFrame, segments: Sequence[str]) -> None:
     """Label the columns with the ratio and, below it, the rows that each rests on."""
+    width, height = _size_of(axes)
+    cell = width / len(segments)
     axes.set_xticks(np.arange(len(segments)) + 0.5, segments)
-    axes.tick_params(axis="x", length=0, pad=2)
+    standing = _stand(segments, cell)
+    axes.tick_params(axis="x", length=0, pad=2, rotation=90 if standing else 0)
     for tick, segment in zip(axes.get_xticklabels(), segments, strict=True):
         if segment == "1.0":
             tick.set_fontweight("bold")
-    width, height = _size_of(axes)
-    sizes = _column_sizes(numbers)
+    sizes = _column_sizes(numbers, segments)
     below: dict[str, Any] = {"va": "top", "size": 6.5, "color": "#595959"}
-    rotation = 90 if _sizes_stand(sizes, width / len(segments)) else 0
+    rotation = 90 if _stand(sizes, cell) else 0
+    y = -(_TICK_ROOM + (0.1 if standing else 0)) / height
+    place = axes.get_xaxis_transform()
     for column, text in enumerate(sizes):
-        place = axes.get_xaxis_transform()
-        axes.text(
-            column + 0.5,
-            -0.25 / height,
-            text,
-            rotation=rotation,
-            ha="center",
-            transform=place,
-            **below,
-        )
+        axes.text(column + 0.5, y, text, rotation=rotation, ha="center", transform=place, **below)
     left: dict[str, Any] = {"ha": "right", "transform": axes.transAxes}
     axes.text(-0.04 / width, -0.05 / height, "$K/N_p$", size=8, va="top", **left)
-    axes.text(-0.04 / width, -0.25 / height, "rows $n$", **left, **below)
+    axes.text(-0.04 / width, y, "rows $n$", **left, **below)
 
 
 def _size_of(axes: Axes) -> tuple[float, float]:
@@ -267,28 +276,44 @@ def _draw_heatmap(result: Result) -> Figure:
     numbers = result.numbers
     value = "difference" if result.entry.kind == "difference" else "correlation"
     embeddings, segments = _grid(numbers)
-    row, left = 0.38, _label_room(embeddings)
-    cell = _columns_width(len(segments), left)
-    inner, deep = cell * len(segments), row * len(embeddings)
-    below = _ratio_room(numbers, cell)
+    strips = _strips(segments)
+    left, deep = _label_room(embeddings), 0.38 * len(embeddings)
+    cell = _columns_width(len(strips[0]), left, 0.29)
+    below = _ratio_room(_column_sizes(numbers, segments), segments, cell)
+    step = deep + below + 0.14
     hatched = bool(numbers[value].isna().any())
-    height = _HEADER + deep + below + 0.68 + 0.18 * hatched
-    sheet = _Sheet(result, max(left + inner + 0.15, _NARROWEST_SHEET), height)
-    axes = sheet.axes(left, _HEADER, inner, deep)
-    axes.set(xlim=(0, len(segments)), ylim=(len(embeddings), 0))
+    height = _HEADER + step * len(strips) + 0.54 + 0.18 * hatched
+    sheet = _Sheet(result, max(left + cell * len(strips[0]) + 0.15, _NARROWEST_SHEET), height)
     colours = _scale(result)
-    for k, point in enumerate(numbers.itertuples()):
-        place = segments.index(str(point.segment)), embeddings.index(str(point.embedding))
-        gid = f"{result.entry.anchor}-cell-{k}"
-        _draw_cell(axes, place, float(getattr(point, value)), colours, gid)
-    axes.spines[:].set_visible(False)
-    axes.set_yticks(np.arange(len(embeddings)) + 0.5, map(_embedding, embeddings))
-    axes.tick_params(axis="y", length=0)
-    _ratio_axis(axes, numbers, segments)
-    _draw_scale(sheet, result, colours, _HEADER + deep + below + 0.14)
+    for i, strip in enumerate(strips):
+        axes = sheet.axes(left, _HEADER + i * step, cell * len(strip), deep)
+        _draw_strip(axes, result, embeddings, strip, colours)
+    _draw_scale(sheet, result, colours, _HEADER + step * len(strips))
     if hatched:
         _explain_hatching(sheet, result)
     return sheet.figure
+
+
+def _draw_strip(
+    axes: Axes,
+    result: Result,
+    embeddings: Sequence[str],
+    segments: Sequence[str],
+    colours: ScalarMappable,
+) -> None:
+    """Draw the cells of some columns; cell k of the picture is row k of the numbers."""
+    value = "difference" if result.entry.kind == "difference" else "correlation"
+    axes.set(xlim=(0, len(segments)), ylim=(len(embeddings), 0))
+    rows, columns = ({name: i for i, name in enumerate(names)} for names in (embeddings, segments))
+    for k, point in enumerate(result.numbers.itertuples()):
+        if point.segment in columns:
+            place = columns[str(point.segment)], rows[str(point.embedding)]
+            gid = f"{result.entry.anchor}-cell-{k}"
+            _draw_cell(axes, place, float(getattr(point, value)), colours, gid)
+    axes.spines[:].set_visible(False)
+    axes.set_yticks(np.arange(len(embeddings)) + 0.5, map(_embedding, embeddings))
+    axes.tick_params(axis="y", length=0)
+    _ratio_axis(axes, result.numbers, segments)
 
 
 def _scale(result: Result) -> ScalarMappable:
@@ -379,11 +404,13 @@ def _draw_distribution(result: Result) -> Figure:
     """Draw a panel for each embedding: five stacked cells a ratio, with the mean grade above."""
     numbers = result.numbers
     embeddings, segments = _grid(numbers)
-    deep, gap, left = 1.0, 0.28, _label_room(embeddings)
-    cell = _columns_width(len(segments), left)
+    deep, left = 1.0, _label_room(embeddings)
+    cell = _columns_width(len(segments), left, 0.155)
+    gap = 0.34 if _stand(["0.0"], cell) else 0.28
+    below = _ratio_room(_column_sizes(numbers, segments), segments, cell)
     inner = cell * len(segments)
     top = _HEADER + 0.42
-    height = top + len(embeddings) * (deep + gap) - gap + _ratio_room(numbers, cell) + 0.1
+    height = top + len(embeddings) * (deep + gap) - gap + below + 0.1
     sheet = _Sheet(result, max(left + inner + 0.15, _NARROWEST_SHEET), height)
     axes = None
     for row, embedding in enumerate(embeddings):
@@ -413,21 +440,25 @@ def _draw_distribution(result: Result) -> Figure:
 
 
 def _draw_stacks(axes: Axes, rows: pd.DataFrame, segments: Sequence[str]) -> None:
-    shares = rows.pivot(index="grade", columns="segment", values="share")
-    for column, segment in enumerate(segments):
-        if segment not in shares:
+    """Draw one embedding: a stack a ratio, one collection of cells a grade."""
+    shares = rows.pivot(index="grade", columns="segment", values="share").reindex(columns=segments)
+    heights = shares.reindex(schema.GRADES).to_numpy()
+    tops = heights.cumsum(axis=0)
+    for grade, colour in enumerate(GRADE_COLOURS):
+        cells = [
+            Rectangle((column + 0.06, tops[grade, column] - height), 0.88, height)
+            for column, height in enumerate(heights[grade])
+            if not np.isnan(height)
+        ]
+        axes.add_collection(PatchCollection(cells, fc=colour, ec="white", lw=0.5), autolim=False)
+    rotation = 90 if _stand(["0.0"], _size_of(axes)[0] / len(segments)) else 0
+    above: dict[str, Any] = {"va": "bottom", "size": 6.5}
+    for column, mean in enumerate(np.array(schema.GRADES) @ heights):
+        if np.isnan(mean):
             axes.add_patch(Rectangle((column + 0.06, 0), 0.88, 1, **_HATCH))
-            continue
-        bottom = 0.0
-        for grade, colour in zip(schema.GRADES, GRADE_COLOURS, strict=True):
-            share = float(shares.at[grade, segment])
-            axes.add_patch(
-                Rectangle((column + 0.06, bottom), 0.88, share, fc=colour, ec="white", lw=0.5)
-            )
-            bottom += share
-        mean = float(np.dot(shares.index.to_numpy(), shares[segment]))
-        axes.text(column + 0.5, 1.03, f"{mean:.1f}", ha="center", va="bottom", size=6.5)
-    axes.text(-0.1, 1.03, "mean", ha="right", va="bottom", size=6.5, color="#595959")
+        else:
+            axes.text(column + 0.5, 1.03, f"{mean:.1f}", ha="center", rotation=rotation, **above)
+    axes.text(-0.02 * len(segments), 1.03, "mean", ha="right", color="#595959", **above)
     axes.set(xlim=(0, len(segments)), ylim=(0, 1), yticks=[0, 0.5, 1], yticklabels=["0", "½", "1"])
     axes.tick_params(axis="y", labelsize=6.5, length=2, pad=1.5)
     axes.spines["bottom"].set_visible(False)
