@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from retrieval_quality import segments
+from retrieval_quality import exact, segments
 from retrieval_quality.counts import (
+    ALPHAS,
     COEFFICIENTS,
     Counts,
     FloatArray,
@@ -25,6 +26,7 @@ from retrieval_quality.counts import (
     count_rows,
     evaluate,
     in_order,
+    in_threads,
     pearson,
     prepare,
     put_in_order,
@@ -36,15 +38,6 @@ from retrieval_quality.measures import Measure, lookup
 DECIMALS = 8
 """Decimals that the published method keeps; the maximum over alpha is taken after rounding."""
 
-
-def _published_alphas() -> FloatArray:
-    powers = np.logspace(1, 350, num=350, base=0.95)
-    return np.sort(np.concatenate([[0.0], powers, 1 - powers, [1.0]]))
-
-
-ALPHAS: FloatArray = _published_alphas()
-"""The published grid, ascending: 0, the powers 0.95 to 0.95**350, one minus each of them, and 1."""
-ALPHAS.flags.writeable = False
 
 COLUMNS = (
     "dataset",
@@ -61,6 +54,8 @@ COLUMNS = (
 )
 """Columns of `correlate`'s result."""
 
+__all__ = ["ALPHAS", "COEFFICIENTS", "COLUMNS", "correlate", "differences"]
+
 CELL = ("dataset", "embedding", "segmentation", "segment")
 """The columns that tell cells apart."""
 
@@ -74,6 +69,7 @@ def correlate(
     coefficients: Sequence[str] = ("spearman",),
     require_2k: bool = False,
     alpha: str | float = "published",
+    ties: str = "published",
     by: str = "dataset",
     grade: str = "grade",
 ) -> pd.DataFrame:
@@ -94,9 +90,13 @@ def correlate(
     require_2k : bool
         Compute every measure only on rows whose 2K row exists, as the paper does where F_e is
         compared. Without it only F_e leaves the other rows out.
-    alpha : "published" or float in [0, 1]
+    alpha : "published", "exact", or float in [0, 1]
         ``published`` takes the greatest signed value over `ALPHAS`, rounded to 8 decimals, and
-        names the smallest alpha that attains it. A number is used as it is, without rounding.
+        names the smallest alpha that attains it. ``exact`` takes the greatest over all of [0, 1]
+        with exact ties (see `exact`). A number is used as it is, without rounding.
+    ties : {"published", "exact"}
+        Whether rows tie where the published float64 expressions are equal, or where the measure is
+        equal in exact arithmetic (F_e then without its 1e-10, nothing rounded).
     by : {"dataset", "subset"}
         What a cell spans; ``subset`` tells the difficulties of HotpotQA apart. The value stands in
         the column ``dataset``.
@@ -131,7 +131,9 @@ def correlate(
     chosen = lookup(measures)
     _known("coefficient", coefficients, COEFFICIENTS)
     fewest = minimum(segmentation, min_samples)
-    alphas = alpha_values(alpha)
+    _known("way to decide ties", (ties,), ("published", "exact"))
+    if alpha != "exact":
+        alpha_values(alpha)
     counts = count_rows(
         rows,
         segmentation=segmentation,
@@ -143,16 +145,32 @@ def correlate(
     )
     frames = []
     for order, measure in enumerate(chosen):
-        values, table = evaluate(counts, measure, alphas)
-        curves = profile(values, table)
-        at = alphas if measure.has_alpha else np.array([np.nan])
-        decimals = DECIMALS if alpha == "published" else None
-        best, value = maximum(curves, at, decimals)
+        table, best, value = _best(counts, measure, alpha, ties)
         frames.append(_frame(counts, table, measure, coefficients, best, value, fewest, order))
     return _assemble(frames)
 
 
-def profile(values: FloatArray, table: Table) -> FloatArray:
+def _best(
+    counts: Counts, measure: Measure, alpha: str | float, ties: str
+) -> tuple[Table, FloatArray, FloatArray]:
+    """Alpha and coefficients of every cell, each of shape (cells, 4)."""
+    if not measure.has_alpha:
+        values, table = evaluate(counts, measure, ALPHAS)
+        curves, alphas = profile(values, table), np.array([np.nan])
+    elif alpha == "exact":
+        return exact.maxima(counts, measure)
+    elif ties == "exact":
+        alphas = alpha_values(alpha)
+        table, curves = exact.at_alphas(counts, measure, alphas.tolist())
+    else:
+        alphas = alpha_values(alpha)
+        values, table = evaluate(counts, measure, alphas)
+        curves = profile(values, table)
+    rounded = alpha == "published" and ties == "published"
+    return table, *maximum(curves, alphas, DECIMALS if rounded else None)
+
+
+def profile(values: FloatArray, table: Table, threads: int | None = None) -> FloatArray:
     """Every coefficient of every cell at every alpha.
 
     Parameters
@@ -161,6 +179,8 @@ def profile(values: FloatArray, table: Table) -> FloatArray:
         The measure for every key of the table.
     table : Table
         Counts of these keys.
+    threads : int, optional
+        By default one for each processor; the result does not depend on it.
 
     Returns
     -------
@@ -168,7 +188,12 @@ def profile(values: FloatArray, table: Table) -> FloatArray:
         In the order of `COEFFICIENTS`; NaN where undefined.
     """
     out = np.empty((len(table), values.shape[1], len(COEFFICIENTS)))
-    _profile(values, table.start, table.key, table.counts, table.grades, out)
+
+    def work(first: int, last: int) -> None:
+        start = table.start[first : last + 1]
+        _profile(values, start, table.key, table.counts, table.grades, out[first:last])
+
+    in_threads(work, table.start, threads)
     return out
 
 
@@ -316,7 +341,7 @@ def alpha_values(alpha: str | float) -> FloatArray:
     if alpha == "published":
         return ALPHAS
     if isinstance(alpha, str) or not 0 <= alpha <= 1:
-        raise UsageError(f"alpha must be 'published' or a number in [0, 1], not {alpha!r}.")
+        raise UsageError(f"alpha must be published, exact or a number in [0, 1], not {alpha!r}.")
     return np.array([float(alpha)])
 
 

@@ -11,7 +11,9 @@ none of them can overflow.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -30,6 +32,17 @@ IntArray = NDArray[np.int64]
 
 COEFFICIENTS = ("spearman", "pearson", "kendall_b", "kendall_c")
 """Names of the coefficients, in the order of every result array."""
+
+
+def _published_alphas() -> FloatArray:
+    powers = np.logspace(1, 350, num=350, base=0.95)
+    alphas = np.sort(np.concatenate([[0.0], powers, 1 - powers, [1.0]]))
+    alphas.flags.writeable = False
+    return alphas
+
+
+ALPHAS: FloatArray = _published_alphas()
+"""The published grid, ascending: 0, the powers 0.95 to 0.95**350, one minus each of them, and 1."""
 
 compiled: Any = njit(cache=True, nogil=True)
 """Decorator of the inner loops: compiled once, kept on disk, free of Python's lock."""
@@ -245,6 +258,25 @@ def evaluate(counts: Counts, measure: Measure, alphas: FloatArray) -> tuple[Floa
         return values, counts.table(np.where(defined[key], key, -1))
     code, ascending = pd.factorize(measure.evaluate(distinct), sort=True)
     return ascending[:, np.newaxis], counts.table(code[key])
+
+
+def in_threads(work: Callable[[int, int], None], start: IntArray, threads: int | None) -> None:
+    """Call ``work(first, last)`` for ranges of cells of about the same number of entries.
+
+    Parameters
+    ----------
+    work : callable
+        Does cells `first` up to `last`, out of Python's lock; no cell's result depends on another.
+    start : ndarray of int64, shape (cells + 1,)
+        As in `Table`.
+    threads : int, optional
+        By default one for each processor.
+    """
+    n = threads or os.cpu_count() or 1
+    bounds = np.searchsorted(start, np.linspace(0, start[-1], n + 1))
+    bounds[0], bounds[-1] = 0, len(start) - 1
+    with ThreadPoolExecutor(n) as pool:
+        list(pool.map(work, bounds[:-1].tolist(), bounds[1:].tolist()))
 
 
 # --- coefficients of one table ------------------------------------------------------------------
