@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -272,3 +273,19 @@ def test_smallest_scale_still_has_every_subset():
 def test_wrong_arguments_are_refused(arguments, named):
     with pytest.raises(UsageError, match=named):
         simulate.tables(**arguments)
+
+
+def test_the_page_has_the_models_numbers():
+    """The book's page on the simulation lists every number of the model, as it is."""
+    page = Path(__file__).parents[1] / "book" / "simulation.md"
+    listed = {}
+    for line in page.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 3 and cells[1].startswith("`"):
+            names = [name.strip(" `") for name in cells[1].split(",")]
+            values = [float(value) for value in cells[2].split(",")]
+            listed.update(
+                [(names[0], tuple(values))] if len(names) == 1 else zip(names, values, strict=True)
+            )
+    listed = {k: v[0] if isinstance(v, tuple) and len(v) == 1 else v for k, v in listed.items()}
+    assert listed == simulate.describe()

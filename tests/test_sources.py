@@ -1,6 +1,7 @@
 """What a person can name as data, and what it becomes."""
 
 import json
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -12,12 +13,17 @@ from retrieval_quality.errors import DataError, UsageError
 from retrieval_quality.pipeline import run
 
 
-@pytest.fixture
-def exported(tmp_path):
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory, cache):
     """A folder with a small dataset in the published format."""
-    made = simulate.simulate(seed=5, scale=0.01, cache=tmp_path / "cache")
-    simulate.write_json(made, tmp_path / "exported")
-    return tmp_path / "exported"
+    folder = tmp_path_factory.mktemp("data") / "exported"
+    simulate.write_json(simulate.simulate(seed=5, scale=0.01, cache=cache), folder)
+    return folder
 
 
 @pytest.fixture
@@ -44,61 +50,68 @@ def test_default_is_simulated(monkeypatch, tmp_path):
     assert asked == [((1,), {"cache": None}), ((7,), {"cache": tmp_path})]
 
 
-def test_paper_has_its_name_and_commit(paper, tmp_path):
-    loaded = sources.load("paper", cache=tmp_path / "cache", progress=False)
+def test_paper_has_its_name_and_commit(paper, cache):
+    loaded = sources.load("paper", cache=cache, progress=False)
     assert (loaded.name, loaded.simulated) == ("paper", False)
     assert loaded.commit == paper.commit
     assert loaded.source == "primer-ai/retrieval-response at main"
     assert loaded.parts == ("texts", "ranked", "graded", "human")
 
 
-def test_paper_offline_says_so(paper, tmp_path, monkeypatch):
-    online = sources.load("paper", cache=tmp_path / "cache", progress=False)
+def test_paper_offline_says_so(paper, cache, monkeypatch):
+    online = sources.load("paper", cache=cache, progress=False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    offline = sources.load("paper", cache=tmp_path / "cache", progress=False)
+    offline = sources.load("paper", cache=cache, progress=False)
     assert offline.digest == online.digest
     assert offline.commit == paper.commit
     assert "HF_HUB_OFFLINE is set" in offline.notices[-1].text
 
 
-def test_paper_at_another_revision(paper, tmp_path):
+def test_paper_at_another_revision(paper, cache):
     with pytest.raises(DataError, match="has no revision 'v2'"):
         sources.load("paper", revision="v2", progress=False)
-    loaded = sources.load("paper", revision=paper.commit, cache=tmp_path / "c", progress=False)
+    loaded = sources.load("paper", revision=paper.commit, cache=cache, progress=False)
     assert loaded.commit == paper.commit
 
 
-def test_paper_that_is_cut_off_is_not_a_shorter_dataset(paper, tmp_path, monkeypatch):
+def test_paper_that_is_cut_off_is_not_a_shorter_dataset(paper, cache, monkeypatch):
     monkeypatch.setattr(hub, "time", SimpleNamespace(sleep=lambda seconds: None))
     paper.fault("cdn.*graded", cut=0.7, length=False, ignore_range=True)
     with pytest.raises(DataError, match="bytes are kept"):
-        sources.load("paper", cache=tmp_path / "cache", progress=False)
+        sources.load("paper", cache=cache, progress=False)
 
 
-def test_a_folder_and_a_file(exported, tmp_path):
-    folder = sources.load(exported, cache=tmp_path / "cache", progress=False)
+def test_a_folder_and_a_file(exported, cache):
+    folder = sources.load(exported, cache=cache, progress=False)
     assert folder.name == "exported"
-    assert not folder.simulated
-    file = sources.load(
-        str(exported / "samples_graded.json"), cache=tmp_path / "cache", progress=False
-    )
+    file = sources.load(str(exported / "samples_graded.json"), cache=cache, progress=False)
     assert file.parts == ("graded",)
     assert file.row_counts()["graded"] == folder.row_counts()["graded"]
 
 
-def test_a_folder_called_paper_is_reached_by_a_path(exported, tmp_path, monkeypatch):
-    exported.rename(tmp_path / "paper")
+def test_an_exported_simulation_is_still_called_simulated(exported, cache, tmp_path):
+    for path in (exported, exported / "samples_graded.json", exported / "samples_texts.json"):
+        assert sources.load(path, cache=cache, progress=False).simulated
+    observed = json.loads((exported / "samples_graded.json").read_text(encoding="utf-8"))[:3]
+    observed[1]["answer_ideal"] = "An answer that somebody wrote."
+    (tmp_path / "mine.json").write_text(json.dumps(observed), encoding="utf-8")
+    mine = sources.load(tmp_path / "mine.json", cache=cache, progress=False)
+    assert not mine.simulated
+
+
+def test_a_folder_called_paper_is_reached_by_a_path(exported, cache, tmp_path, monkeypatch):
+    shutil.copytree(exported, tmp_path / "paper")
     monkeypatch.chdir(tmp_path)
-    assert sources.load("./paper", cache=tmp_path / "cache", progress=False).commit is None
+    assert sources.load("./paper", cache=cache, progress=False).commit is None
 
 
 @pytest.mark.parametrize("ending", [".yml", ".yaml", ".YML"])
-def test_a_pipeline_configuration_is_run_first(exported, tmp_path, monkeypatch, ending):
+def test_a_pipeline_configuration_is_run_first(exported, cache, tmp_path, monkeypatch, ending):
     configuration = tmp_path / f"mine{ending}"
     configuration.write_text("corpus: x", encoding="utf-8")
     ran = []
     monkeypatch.setattr(run, "run", lambda path: ran.append(path) or exported)
-    loaded = sources.load(configuration, cache=tmp_path / "cache", progress=False)
+    loaded = sources.load(configuration, cache=cache, progress=False)
     assert ran == [configuration]
     assert loaded.source == str(configuration)
     assert loaded.row_counts()["graded"] == len(

@@ -563,6 +563,27 @@ def describe(model: Model | None = None) -> dict[str, float | tuple[float, ...]]
     return asdict(model or Model())
 
 
+def made_here(dataset: Dataset) -> bool:
+    """Tell whether a dataset's texts say that they are simulated, as those of `write_json` do.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Looked at are its first answers or, where it has none, its first queries.
+
+    Returns
+    -------
+    bool
+        True if every text looked at ends with "(simulated)".
+    """
+    part, column = ("graded", "answer_ideal") if "graded" in dataset.parts else ("texts", "q")
+    if part not in dataset.parts:
+        return False
+    first = pq.ParquetFile(dataset.path(part)).iter_batches(1000, columns=[column])
+    texts = next(first, pa.record_batch({column: pa.array([], pa.string())}))[column]
+    return len(texts) > 0 and all(str(text).endswith("(simulated)") for text in texts.to_pylist())
+
+
 def write_json(dataset: Dataset, folder: Path) -> list[Path]:
     """Write a dataset as JSON files in the published format.
 

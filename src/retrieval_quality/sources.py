@@ -7,7 +7,7 @@ from pathlib import Path
 
 from retrieval_quality.dataset import Dataset, Notice, open_path
 from retrieval_quality.errors import UsageError
-from retrieval_quality.simulate import simulate
+from retrieval_quality.simulate import made_here, simulate
 
 ACCEPTED = (
     '"simulated" (the default), "paper" (the published dataset), a folder or file in the published '
@@ -30,8 +30,9 @@ def load(
     ----------
     data : str or Path
         ``"simulated"``; ``"paper"``, the published dataset from the Hugging Face hub; a folder or
-        file in the published format; or a pipeline configuration (``.yml``, ``.yaml``), which is
-        run, or resumed, first. A folder that is itself called ``paper`` is ``./paper``.
+        file in the published format, which is still called simulated if it was exported from
+        there; or a pipeline configuration (``.yml``, ``.yaml``), which is run, or resumed, first.
+        A folder that is itself called ``paper`` is ``./paper``.
     seed : int
         Seed of the simulated dataset; the others do not use it.
     revision : str
@@ -73,7 +74,8 @@ def load(
 
         made = open_path(run.run(path), cache=cache, progress=progress)
         return dataclasses.replace(made, source=name)
-    return open_path(path, cache=cache, progress=progress)
+    opened = open_path(path, cache=cache, progress=progress)
+    return dataclasses.replace(opened, simulated=opened.simulated or made_here(opened))
 
 
 def _paper(revision: str, cache: Path | None, progress: bool) -> Dataset:
