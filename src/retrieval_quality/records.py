@@ -109,10 +109,9 @@ def read_batches(
     """
     try:
         with path.open("rb") as raw:
-            start = raw.read(8)
+            start = raw.read(4)
             raw.seek(0)
-            _refuse_start(path.name, start)
-            if start.startswith(b"PAR1"):
+            if start == b"PAR1":
                 yield from _parquet(path, on_bytes)
             else:
                 gzipped = start.startswith(b"\x1f\x8b")
@@ -152,7 +151,7 @@ def _reader(raw: BinaryIO, gzipped: bool, on_bytes: Callable[[int], object]) -> 
 
 def _json(name: str, read: Callable[[], bytes], on_lines: Callable[[], object]) -> Iterator[Batch]:
     head = read()
-    _refuse_start(name, head[:8])  # once more, for what was inside a gzip file
+    _refuse_start(name, head[:8])
     mark = len(_UTF8_MARK) if head.startswith(_UTF8_MARK) else 0
     while not head[mark:].strip() and (block := read()):
         head += block
@@ -227,6 +226,8 @@ def _syntax_error(name: str, piece: bytes, count: int, offset: int, error: Value
     line, column = map(int, _PLACE.search(message).groups())  # type: ignore[union-attr]
     lines = (b"[" + piece).split(b"\n")
     byte = max(sum(len(text) + 1 for text in lines[: line - 1]) + column - 2, 0)
+    if message.startswith("EOF"):
+        byte = len(piece)
     record = count + max(sum(start <= byte for start in _record_starts(piece)), 1)
     return DataError(
         f"{name}, record {record} (byte {offset + byte}): {_PLACE.sub('', message)}. "
