@@ -329,6 +329,8 @@ def _strip(path: Path) -> None:
         cell.metadata.pop("execution", None)
         if "injected-parameters" in cell.metadata.get("tags", []):
             cell.metadata["tags"] = ["injected-parameters", "hide-input"]
+            prompt = "Parameters of this run"
+            cell.metadata["mystnb"] = {"code_prompt_show": prompt, "code_prompt_hide": prompt}
     nbformat.write(notebook, path)
 
 

@@ -11,6 +11,7 @@ import base64
 import json
 import math
 import os
+import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,14 +21,22 @@ import pandas as pd
 
 from retrieval_quality import analysis, catalogue, export, markup, observations, schema, sources
 from retrieval_quality.errors import DataError
+from retrieval_quality.mathml import to_mathml
+from retrieval_quality.measures import MEASURES, lookup
 from retrieval_quality.parameters import COEFFICIENTS, Parameters
 
 if TYPE_CHECKING:
     from retrieval_quality.analysis import Result
     from retrieval_quality.catalogue import Entry
     from retrieval_quality.dataset import Dataset
+    from retrieval_quality.measures import Measure
 
 SIMULATED = "Simulated data: this says nothing about real retrieval."
+
+_SMALLEST = 0.9  # of its own width, below which a picture scrolls instead of shrinking
+_SIZE = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
+_CELL = re.compile(r'<g id="[a-z0-9-]+-cell-(\d+)">\s*<path d="([^"]+)"')
+_POINT = re.compile(r"(-?[\d.]+) (-?[\d.]+)")
 
 
 @dataclass(frozen=True)
@@ -132,61 +141,53 @@ class Run:
             Number in the paper, or the anchor of an extra.
         """
         entry = _entry("figure", which)
-        result = self._result(entry)
-        parts = [self._picture(result), self._caption(entry, result), *self._files(entry)]
-        if not result.numbers.empty:
-            summary = f"The numbers of {entry.label}" if entry.number else "The numbers"
-            table = markup.table(result.numbers, f"numbers of {entry.title}")
-            parts.append(markup.details(summary, table))
-        parts.append(f'<p class="rq-provenance">{markup.escape(self._provenance())}</p>')
-        return Shown(
-            f'<figure id="{entry.anchor}">{"".join(parts)}</figure>',
-            f"{entry.label}: {entry.title}",
+        result, written = self._result(entry), self._write(entry)
+        numbers = markup.details(
+            f"The numbers of {entry.label}" if entry.number else "The numbers",
+            markup.table(result.numbers, f"numbers of {entry.title}"),
         )
+        folded = [] if result.numbers.empty else [numbers]
+        caption, links = self._caption(entry, result), self._links(entry, written)
+        return self._shown(entry, [self._picture(result, written), caption, links, *folded])
 
     def table(self, number: int) -> Shown:
         """Show a table of the paper."""
         entry = _entry("table", number)
         result = self._result(entry)
-        body = (
-            f'<p class="rq-missing">{markup.escape(result.missing)}</p>'
-            if result.missing
-            else markup.table(result.numbers, f"{entry.label}: {entry.title}")
-        )
+        body = _missing(result) or markup.table(result.numbers, f"{entry.label}: {entry.title}")
         notes = "".join(f"<p>{markup.prose(note)}</p>" for note in result.notes)
-        parts = [self._caption(entry, result), body, notes, *self._files(entry)]
-        parts.append(f'<p class="rq-provenance">{markup.escape(self._provenance())}</p>')
-        return Shown(
-            f'<figure id="{entry.anchor}">{"".join(parts)}</figure>',
-            f"{entry.label}: {entry.title}",
-        )
+        caption, links = self._caption(entry, result), self._links(entry, self._write(entry))
+        return self._shown(entry, [caption, body, notes, links])
 
     def code(self, number: int) -> Shown:
         """Show a listing of the paper with what it gives on the data of the run."""
         entry = _entry("figure", number)
         result = self._result(entry)
-        body = (
-            f'<p class="rq-missing">{markup.escape(result.missing)}</p>'
-            if result.missing
-            else f'<pre tabindex="0" role="group" aria-label="{markup.escape(entry.title)}">'
+        body = _missing(result) or (
+            f'<pre tabindex="0" role="group" aria-label="{markup.escape(entry.title)}">'
             f"<code>{markup.escape(result.text)}</code></pre>"
         )
-        parts = [body, self._caption(entry, result), *self._files(entry)]
-        parts.append(f'<p class="rq-provenance">{markup.escape(self._provenance())}</p>')
-        return Shown(
-            f'<figure id="{entry.anchor}">{"".join(parts)}</figure>',
-            f"{entry.label}: {entry.title}",
-        )
+        caption, links = self._caption(entry, result), self._links(entry, self._write(entry))
+        return self._shown(entry, [body, caption, links])
+
+    def _shown(self, entry: Entry, parts: list[str]) -> Shown:
+        """Put the parts of a figure or table under its id."""
+        line = markup.escape(export.provenance_line(self.dataset, self.parameters))
+        body = "".join([*parts, f'<p class="rq-provenance">{line}</p>'])
+        text = f"{entry.label}: {entry.title}"
+        return Shown(f'<figure id="{entry.anchor}">{body}</figure>', text)
 
     def observe(self, which: int | str) -> Shown:
         """Say in computed sentences what a figure shows."""
-        return self.note(*observations.observe(self._result(_entry("figure", which))))
+        said = observations.observe(self._result(_entry("figure", which)))
+        opening = "Seen here, on simulated data:" if self.dataset.simulated else "Seen here:"
+        listed = self.note(*said)
+        return Shown(f"<p>{opening}</p>{listed.html}", listed.text)
 
     def note(self, *sentences: str) -> Shown:
-        """Show sentences, each as an item of a list; they are plain text."""
-        said = self._banner_word() + list(sentences)
-        items = "".join(f"<li>{markup.prose(sentence)}</li>" for sentence in said)
-        return Shown(f"<ul>{items}</ul>", " ".join(said))
+        """Show sentences of plain text, each as an item of a list."""
+        items = "".join(f"<li>{markup.prose(sentence)}</li>" for sentence in sentences)
+        return Shown(f"<ul>{items}</ul>", " ".join(sentences))
 
     def show(self, frame: pd.DataFrame, title: str = "") -> Shown:
         """Show a table of one's own: text escaped, wide tables scroll."""
@@ -195,19 +196,40 @@ class Run:
         text = f"{name}: {len(frame)} rows"
         return Shown(heading + markup.table(frame, name), text)
 
+    def measures(self, *names: str) -> Shown:
+        """Show what is declared of measures: of all, or of those that are named."""
+        chosen = lookup(names or MEASURES)
+        titles = ("measure", "formula", "range", "needs N_p", "has α", "source", "meaning")
+        head = "".join(f'<th scope="col">{markup.prose(title)}</th>' for title in titles)
+        body = "".join(_measure_row(measure) for measure in chosen)
+        table = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+        return Shown(markup.scrolling(table, "measures"), f"{len(chosen)} measures")
+
     def _result(self, entry: Entry) -> Result:
         if entry.anchor not in self._results:
             self._results[entry.anchor] = analysis.compute(entry, self.dataset, self.parameters)
         return self._results[entry.anchor]
 
-    def _picture(self, result: Result) -> str:
-        drawn = export.draw(result)
-        alt = markup.escape(drawn.alt)
-        source = base64.b64encode(drawn.svg).decode("ascii")
-        image = f'<img alt="{alt}" src="data:image/svg+xml;base64,{source}">'
-        cells = markup.escape(json.dumps({"cells": drawn.cells}, ensure_ascii=False))
-        explored = f' data-cells="{cells}"' if drawn.cells else ""
-        return f'<div class="rq-picture"{explored}>{image}</div>'
+    def _picture(self, result: Result, written: list[Path]) -> str:
+        """Embed the drawing, so that it is there in any folder and without a network."""
+        from retrieval_quality import figures
+
+        files = [path for path in written if path.suffix == ".svg"]
+        svg = files[0].read_bytes() if files else export.svg_bytes(figures.draw(result))
+        width, height, cells = _layout(svg.decode("utf-8"), result)
+        alt = markup.escape(figures.alt_text(result))
+        source = base64.b64encode(svg).decode("ascii")
+        image = (
+            f'<img alt="{alt}" width="{width}" height="{height}" '
+            f'style="min-width:{round(_SMALLEST * width)}px" '
+            f'src="data:image/svg+xml;base64,{source}">'
+        )
+        explored = f' data-cells="{markup.escape(json.dumps(cells))}"' if cells else ""
+        name = markup.escape(f"{result.entry.label}, the picture")
+        return (
+            f'<div class="rq-view" tabindex="0" role="group" aria-label="{name}">'
+            f'<div class="rq-picture"{explored}>{image}</div></div>'
+        )
 
     def _caption(self, entry: Entry, result: Result) -> str:
         simulated = " Simulated data." if result.simulated else ""
@@ -215,26 +237,23 @@ class Run:
         said = markup.prose(entry.caption(self.parameters))
         return f"<figcaption>{label} {said}{simulated}</figcaption>"
 
-    def _files(self, entry: Entry) -> list[str]:
-        """Write the files of an entry if a folder was named, and link them within the book."""
+    def _write(self, entry: Entry) -> list[Path]:
+        """Write the files of an entry if a folder was named."""
         if not self.parameters.out:
             return []
-        out = Path(self.parameters.out)
-        written = export.write(entry, self.dataset, self.parameters, out)
-        folder = os.environ.get(markup.FIGURES_LINK)
-        if folder is None:
-            return [f'<p class="rq-links">Written to {markup.escape(str(out))}.</p>']
-        links = "".join(
-            f'<a href="{folder}/{path.name}" download>{path.suffix[1:].upper()}</a>'
-            for path in written
+        return export.write(
+            entry, self.dataset, replace(self.parameters, out=""), self.parameters.out
         )
-        return [f'<p class="rq-links">{markup.escape(entry.label)} as {links}</p>']
 
-    def _provenance(self) -> str:
-        return export.provenance_line(self.dataset, self.parameters)
-
-    def _banner_word(self) -> list[str]:
-        return ["On simulated data:"] if self.dataset.simulated else []
+    def _links(self, entry: Entry, written: list[Path]) -> str:
+        """Link the files of an entry within the book; elsewhere say where they are."""
+        folder = os.environ.get(markup.FIGURES_LINK)
+        if not written:
+            return ""
+        if folder is None:
+            place = markup.escape(self.parameters.out)
+            return f'<p class="rq-links">Written to {place}.</p>'
+        return _downloads(entry, folder)
 
     # --- what single notebooks add ----------------------------------------------------------------
 
@@ -439,6 +458,21 @@ def _plain(value: Any) -> str:
     return str(value)
 
 
+def _measure_row(measure: Measure) -> str:
+    """Write the row of a measure, its formula as MathML."""
+    low = "(−∞" if math.isinf(measure.low) else f"[{measure.low:g}".replace("-", "−")
+    high = "∞)" if math.isinf(measure.high) else f"{measure.high:g}]"
+    traits = (measure.needs_relevant, measure.has_alpha)
+    cells = [f"{low}, {high}", *("yes" if holds else "no" for holds in traits)]
+    cells += [markup.prose(text) for text in (measure.source, measure.summary)]
+    return (
+        f'<tr><th scope="row">{markup.prose(measure.label)}</th>'
+        f"<td>{to_mathml(measure.formula)}</td>"
+        + "".join(f"<td>{cell}</td>" for cell in cells)
+        + "</tr>"
+    )
+
+
 def _map(result: Result, scale: float) -> str:
     """Write a difference by ratio as a table whose cells are shaded by their value."""
     dataset = f"{schema.dataset_name(result.entry.dataset)}"
@@ -464,13 +498,60 @@ def _card(entry: Entry, folder: str | None) -> str:
     title = f'<a href="{page}">{markup.escape(entry.label)}: {markup.prose(entry.title)}</a>'
     if folder is None:
         return f"<div><p>{title}</p></div>"
-    suffixes = export.suffixes(entry)
-    picture = (
-        f'<img src="{folder}/{entry.stem}.svg" alt="" loading="lazy">' if ".svg" in suffixes else ""
-    )
+    has_picture = ".svg" in export.suffixes(entry)
+    picture = f'<img src="{folder}/{entry.stem}.svg" alt="" loading="lazy">' if has_picture else ""
+    return f"<div>{picture}<p>{title}</p>{_downloads(entry, folder)}</div>"
+
+
+def _missing(result: Result) -> str:
+    return f'<p class="rq-missing">{markup.prose(result.missing)}</p>' if result.missing else ""
+
+
+def _downloads(entry: Entry, folder: str) -> str:
     links = "".join(
         f'<a href="{folder}/{entry.stem}{suffix}" download '
-        f'aria-label="{markup.escape(entry.label)}, {suffix[1:].upper()}">{suffix[1:].upper()}</a>'
-        for suffix in suffixes
+        f'aria-label="{markup.escape(entry.title)}, {suffix[1:].upper()}">{suffix[1:].upper()}</a>'
+        for suffix in export.suffixes(entry)
     )
-    return f'<div>{picture}<p>{title}</p><p class="rq-links">{links}</p></div>'
+    return f'<p class="rq-links">Download: {links}</p>'
+
+
+def _layout(svg: str, result: Result) -> tuple[int, int, list[tuple[float, ...]]]:
+    """Width and height of a drawing in pixels, and place and reading of each cell of a heat map.
+
+    A cell is (left, top, width, height, text), in percent of the drawing.
+    """
+    size = _SIZE.search(svg)
+    if size is None:
+        raise DataError(f"{result.entry.label}: the drawing has no size")
+    wide, high = map(float, size.groups())
+    cells = []
+    if result.entry.kind in ("correlation", "difference"):
+        rows = result.numbers.to_dict("records")
+        for number, path in _CELL.findall(svg):
+            xs, ys = zip(*((float(x), float(y)) for x, y in _POINT.findall(path)), strict=True)
+            left, top = 100 * min(xs) / wide, 100 * min(ys) / high
+            place = (left, top, 100 * max(xs) / wide - left, 100 * max(ys) / high - top)
+            cells.append((*(round(part, 2) for part in place), _reading(rows[int(number)])))
+    return round(wide * 96 / 72), round(high * 96 / 72), cells
+
+
+def _reading(cell: dict[str, Any]) -> str:
+    """Say in one line what a cell of a heat map holds."""
+    where = f"{schema.embedding_label(str(cell['embedding']))} at K/N_p = {cell['segment']}"
+    rows = f"n = {cell['n']:,} of {cell['n_total']:,} rows"
+    if "difference" not in cell:
+        if cell["reason"]:
+            return f"{where}: undefined, {cell['reason']}"
+        return f"{where}: {cell['correlation']:.3f}{_at_alpha(cell['alpha'])}, {rows}"
+    if cell["reason"]:
+        return f"{where}: undefined, {cell['reason']}"
+    sides = ", ".join(
+        f"{_name(cell[side])} {cell[f'correlation_{side}']:.3f}{_at_alpha(cell[f'alpha_{side}'])}"
+        for side in ("first", "second")
+    )
+    return f"{where}: {markup.signed(cell['difference'])} ({sides}), {rows}"
+
+
+def _at_alpha(alpha: float) -> str:
+    return "" if math.isnan(alpha) else f" at α = {alpha:.3g}"

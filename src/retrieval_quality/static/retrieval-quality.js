@@ -4,7 +4,7 @@
   "use strict";
 
   function explore(picture) {
-    const { cells } = JSON.parse(picture.dataset.cells);
+    const cells = JSON.parse(picture.dataset.cells);
     if (!cells.length) return;
     const mark = document.createElement("div");
     mark.className = "rq-cell";
@@ -14,7 +14,7 @@
     reading.className = "rq-reading";
     reading.setAttribute("role", "status");
     reading.textContent = "Point at a cell, tap it, or use the arrow keys.";
-    picture.after(reading);
+    picture.parentElement.after(reading);
     picture.tabIndex = 0;
     picture.setAttribute("role", "application");
     picture.setAttribute("aria-label", "cells of the picture; arrow keys move between them");
