@@ -199,7 +199,7 @@ class Run:
     def measures(self, *names: str) -> Shown:
         """Show what is declared of measures: of all, or of those that are named."""
         chosen = lookup(names or MEASURES)
-        titles = ("measure", "formula", "range", "needs N_p", "has α", "source", "meaning")
+        titles = ("measure", "formula", "meaning", "range", "needs N_p", "has α", "source")
         head = "".join(f'<th scope="col">{markup.prose(title)}</th>' for title in titles)
         body = "".join(_measure_row(measure) for measure in chosen)
         table = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
@@ -464,12 +464,12 @@ def _measure_row(measure: Measure) -> str:
     high = "∞)" if math.isinf(measure.high) else f"{measure.high:g}]"
     traits = (measure.needs_relevant, measure.has_alpha)
     cells = [f"{low}, {high}", *("yes" if holds else "no" for holds in traits)]
-    cells += [markup.prose(text) for text in (measure.source, measure.summary)]
     return (
         f'<tr><th scope="row">{markup.prose(measure.label)}</th>'
         f"<td>{to_mathml(measure.formula)}</td>"
+        f'<td class="rq-long">{markup.prose(measure.summary)}</td>'
         + "".join(f"<td>{cell}</td>" for cell in cells)
-        + "</tr>"
+        + f'<td class="rq-long">{markup.prose(measure.source)}</td></tr>'
     )
 
 
