@@ -1,4 +1,4 @@
-"""A local server that answers like an OpenAI-compatible one, does as it is told, and counts.
+"""A local server that speaks the OpenAI chat protocol, does as it is told, and counts.
 
 It is written on bare asyncio, so that it answers at once and runs anywhere offline:
 
@@ -14,9 +14,11 @@ import asyncio
 import hashlib
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 
@@ -28,6 +30,7 @@ class Asked:
     headers: dict[str, str]
     number: int
     earlier: int
+    at: float = field(default_factory=time.monotonic)
 
     @property
     def text(self) -> str:
@@ -119,6 +122,10 @@ class LlmServer:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(10)
 
+    def stop_soon(self) -> None:
+        """Go down from within `behave`."""
+        self._loop.call_soon(self._loop.stop)
+
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
         server = self._loop.run_until_complete(
@@ -169,3 +176,28 @@ class LlmServer:
         await writer.drain()
         self.answered[key] += answer.status == 200
         return True
+
+
+def make_folder(folder: Path, samples: int = 3) -> Path:
+    """Write texts and rankings: per sample two embeddings, 6 candidates, N_p 2 and 3, K 1 to 3."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts, ranked = [], []
+    for i in range(samples):
+        name = f"A-{i}"
+        p = [f"Positive {j} of {name}." for j in range(3)]
+        n = [f"Negative {j} of {name}." for j in range(4)]
+        texts.append({"id": name, "q": f"What is said of {name}?", "p": p, "n": n})
+        for embedding, rank in (("one", [0, 5, 1, 3, 2, 4]), ("two", [4, 0, 1, 2, 5, 3])):
+            for n_positives in (2, 3):
+                found = [sum(r < n_positives for r in rank[:k]) for k in (1, 2, 3)]
+                ranked.append(
+                    {
+                        **{"id": name, "E": embedding, "Nc": 6, "Np": n_positives, "K": [1, 2, 3]},
+                        "P": [hit / k for hit, k in zip(found, (1, 2, 3), strict=True)],
+                        "R": [hit / n_positives for hit in found],
+                        "rank": rank,
+                    }
+                )
+    for part, rows in (("texts", texts), ("ranked", ranked)):
+        (folder / f"samples_{part}.json").write_text(json.dumps(rows), encoding="utf-8")
+    return folder

@@ -32,6 +32,7 @@ from retrieval_quality.pipeline.settings import SENT, Price, Settings, api_key, 
 from retrieval_quality.pipeline.store import Reply, Request, Spent, Store, canonical
 
 LONGEST_BACK_OFF = 30.0  # seconds
+LOST_IN_A_ROW = 3  # calls given up, none answered between them: the server is taken for down
 CHARACTERS_PER_TOKEN = 4  # the usual rule of thumb for English, for estimates only
 
 
@@ -292,11 +293,15 @@ class Budget:
 
 @dataclass(frozen=True)
 class _Again:
-    """A failure that may pass: the reason, the wait the server asked for, whose fault it is."""
+    """A failure that may pass.
+
+    `wait` is what the server asked for, `limited` a rate limit, `gone` that nobody listens there.
+    """
 
     reason: str
     wait: float | None = None
     limited: bool = False
+    gone: bool = False
 
 
 class ChatExecutor:
@@ -304,9 +309,9 @@ class ChatExecutor:
 
     Rate limits, time-outs, lost connections and server errors are tried again with growing,
     jittered pauses. A wait the server asks for holds for all calls, not only for the one that
-    was told. A call that keeps failing while others succeed is recorded as failed; when none
-    succeeds any more, the run stops. Calls in flight are always waited for, since they may have
-    to be paid.
+    was told. A call that keeps failing is recorded as failed and the next run asks it again;
+    when nobody listens any more, or three calls in a row are lost, the run stops. Calls in flight
+    are always waited for, since they may have to be paid.
 
     A call that timed out or broke off has no reply, hence no known cost: it is not charged.
 
@@ -328,6 +333,7 @@ class ChatExecutor:
         self._stop = asyncio.Event()
         self._resume_at = 0.0
         self._last_success = -math.inf
+        self._lost = 0
 
     async def execute(
         self, requests: Iterator[Request], deliver: Callable[[Request, Reply], None]
@@ -392,16 +398,26 @@ class ChatExecutor:
                 return None
             if isinstance(outcome, Reply):
                 self._last_success = time.monotonic()
+                self._lost = 0
                 seconds = round(self._last_success - started, 3)
                 told = {"seconds": seconds, "attempts": len(began) - 1}
                 return replace(outcome, details={**outcome.details, **told})
             if len(began) > self.settings.attempts:
-                if self._last_success < began[-2]:
+                silent = self._last_success < began[-2]
+                if (outcome.gone or outcome.limited) and silent:
                     self._halt(self._gone(outcome))
                     return None
                 if not outcome.limited:
-                    return Reply(None, outcome.reason, details={"attempts": len(began) - 1})
+                    return self._lose(outcome)
             await self._back_off(outcome, len(began) - 1)
+
+    def _lose(self, outcome: _Again) -> Reply | None:
+        """Give one call up; stop when several in a row are lost."""
+        self._lost += 1
+        if self._lost >= LOST_IN_A_ROW:
+            self._halt(self._gone(outcome))
+            return None
+        return Reply(None, outcome.reason, details={"attempts": self.settings.attempts})
 
     def _gone(self, outcome: _Again) -> DataError:
         return DataError(
@@ -443,10 +459,12 @@ class ChatExecutor:
                 messages=request.messages,  # type: ignore[arg-type]
                 **request.parameters,
             )
-        except APITimeoutError:
-            return _Again(f"no reply within {self.settings.timeout:g} s")
         except APIConnectionError as error:
-            return _Again(f"no connection ({type(error.__cause__).__name__})")
+            cause = type(error.__cause__).__name__
+            gone = cause in ("ConnectError", "ConnectTimeout")
+            if isinstance(error, APITimeoutError) and not gone:
+                return _Again(f"no reply within {self.settings.timeout:g} s")
+            return _Again(f"no connection ({cause})", gone=gone)
         except APIStatusError as error:
             return self._refusal(error, request)
         return self._reply(request, response.http_response.text)
@@ -565,7 +583,7 @@ def read_body(body: Any, limit: int | None) -> Reply:
     if finish == "content_filter":
         return Reply(text, "filtered", final=True)
     if message.get("refusal"):
-        return Reply(text or str(message["refusal"]), "refused", final=True)
+        return Reply(text or _content(message["refusal"]), "refused", final=True)
     if finish == "length":
         return Reply(text, f"truncated at {limit or 'the model limit of'} tokens", final=True)
     if not text or not text.strip():
@@ -579,11 +597,14 @@ def _count(value: object) -> int:
 
 
 def _content(content: Any) -> str | None:
-    """Return the text of a message; some servers send it as a list of parts."""
+    """Return the text of a message; some servers send it as a list of parts.
+
+    Halves of characters, which no file can hold, become question marks.
+    """
     if isinstance(content, list):
         parts = [part.get("text") for part in content if isinstance(part, dict)]
-        return "".join(part for part in parts if isinstance(part, str))
-    return content if isinstance(content, str) else None
+        content = "".join(part for part in parts if isinstance(part, str))
+    return content.encode(errors="replace").decode() if isinstance(content, str) else None
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:

@@ -17,7 +17,7 @@ from retrieval_quality.errors import DataError, UsageError
 
 FILE_NAME = "store.sqlite"
 LOCK_NAME = ".store.lock"
-MAX_TRIES = 3  # runs that may ask again what came back empty, not JSON or with a server error
+MAX_TRIES = 3  # replies, one a run, that may come back empty or not JSON before it is left alone
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS calls (
@@ -28,9 +28,10 @@ CREATE TABLE IF NOT EXISTS calls (
 ) WITHOUT ROWID
 """
 _SAVE = """
-INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (key) DO UPDATE SET
-  text = excluded.text, reason = excluded.reason, final = excluded.final, tries = tries + 1,
+  text = excluded.text, reason = excluded.reason, final = excluded.final,
+  tries = tries + excluded.tries,
   raw = excluded.raw, details = excluded.details,
   prompt_tokens = prompt_tokens + excluded.prompt_tokens,
   completion_tokens = completion_tokens + excluded.completion_tokens,
@@ -245,7 +246,14 @@ class Store:
         }
         row = (
             *(request.key, stage, request.model, request.prompt, canonical(asked)),
-            *(reply.text, reply.reason, reply.final, reply.raw, canonical(reply.details)),
+            *(
+                reply.text,
+                reply.reason,
+                reply.final,
+                bool(reply.raw),
+                reply.raw,
+                canonical(reply.details),
+            ),
             *(reply.prompt_tokens, reply.completion_tokens, reply.estimated, reply.cost),
             datetime.now(UTC).isoformat(timespec="seconds"),
         )
@@ -279,7 +287,8 @@ class Store:
     def settled(self) -> set[str]:
         """Return the keys that are not to be asked again.
 
-        They are answered, or failed for good, or failed in `MAX_TRIES` runs.
+        They are answered, or failed for good, or came back unusable `MAX_TRIES` times. Calls that
+        were lost to server errors or time-outs had no reply and are asked in every run.
         """
         with self._said():
             rows = self._database.execute(

@@ -1,0 +1,193 @@
+"""The whole pipeline: one configuration, kill -9 and resume, status."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pytest
+
+from llm_server import LlmServer, error, make_folder, say, sensible
+from retrieval_quality.errors import DataError, UsageError
+from retrieval_quality.pipeline.run import read_config, run, status, status_text
+
+RUN = "import sys; from retrieval_quality.pipeline.run import run; run(sys.argv[1])"
+FILES = ("samples_graded.json", "samples_controls.json")
+
+
+def configure(folder, server, **more):
+    """Write a configuration for a folder that has its rankings already."""
+    make_folder(folder / "run")
+    model = {"model": "m", "base_url": server.base_url, "concurrency": 4, "progress": False}
+    model |= {"back_off": 0.01, "attempts": 3, **more}
+    told = {
+        "out": "run",
+        "answer": {**model, "controls": ["none", "random", "reversed"]},
+        "grade": {**model, "few_shot": True},
+    }
+    path = folder / "config.yml"
+    path.write_text(json.dumps(told), encoding="utf-8")  # JSON is YAML
+    return path
+
+
+def slow(asked):
+    reply = sensible(asked)
+    reply.delay = 0.01
+    return reply
+
+
+def key_of(asked):
+    return json.dumps(asked.body["messages"])
+
+
+def recorded(folder):
+    """Return the messages of all requests that the store has a reply for."""
+    database = sqlite3.connect(folder / "store.sqlite")
+    rows = database.execute("SELECT request FROM calls").fetchall()
+    database.close()
+    return {json.dumps(json.loads(row[0])["messages"]) for row in rows}
+
+
+def is_grading(asked):
+    return "response_format" in asked.body
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed")
+    with LlmServer(sensible) as server:
+        out = run(configure(folder, server))
+        asked = {key_of(asked) for asked in server.asked}
+        assert len(asked) == server.count
+        grading = next(asked.number for asked in server.asked if is_grading(asked))
+    files = {name: (out / name).read_bytes() for name in FILES}
+    return files, len(asked), grading
+
+
+def test_a_finished_run_asks_nothing_more(tmp_path):
+    with LlmServer(sensible) as server:
+        config = configure(tmp_path, server)
+        out = run(config)
+        before = server.count
+        assert run(config) == out == tmp_path / "run"
+        assert server.count == before
+
+
+def test_kill_9_and_resume_gives_the_same_rows_and_asks_no_answered_call_again(
+    tmp_path, undisturbed
+):
+    files, calls, grading = undisturbed
+    kills = [5, 25, grading + 8, grading + 25]  # twice while answering, twice while grading
+    known: set[str] = set()
+    with LlmServer(slow) as server:
+        config = configure(tmp_path, server)
+        for after in kills:
+            begun = server.count
+            process = subprocess.Popen([sys.executable, "-c", RUN, str(config)])
+            while server.count < after and process.poll() is None:
+                time.sleep(0.005)
+            os.kill(process.pid, signal.SIGKILL)
+            assert process.wait() == -signal.SIGKILL
+            time.sleep(0.1)
+            assert not known & {key_of(asked) for asked in server.asked[begun:]}
+            known = recorded(tmp_path / "run")
+            assert len(known) >= after - 4 * len(kills)
+        begun = server.count
+        run(config)
+        assert not known & {key_of(asked) for asked in server.asked[begun:]}
+        twice = Counter(key_of(asked) for asked in server.asked)
+        assert len(twice) == calls
+        assert sum(twice.values()) - calls <= 4 * len(kills)  # the calls in flight
+    for name in FILES:
+        assert (tmp_path / "run" / name).read_bytes() == files[name]
+
+
+def test_a_stop_in_the_middle_is_an_error_and_status_says_how_far(tmp_path):
+    with LlmServer() as server:
+        server.behave = lambda asked: (
+            error(429, "no", code="insufficient_quota") if asked.number > 20 else sensible(asked)
+        )
+        config = configure(tmp_path, server, concurrency=1)
+        with pytest.raises(DataError, match="quota"):
+            run(config)
+        told = status(tmp_path / "run")
+        assert (told["texts"], told["ranked"], told["graded"]) == (3, 12, None)
+        assert told["answer"]["done"] == 20
+        assert told["answer"]["left"] > 0
+        assert "answer: 20 done, 0 failed" in status_text(told)
+        server.behave = sensible
+        run(config)
+        told = status(tmp_path / "run")
+        assert told["answer"]["left"] == told["graded"]["left"] == told["controls"]["left"] == 0
+        assert told["graded"]["graded"] == 36
+
+
+def test_status_gives_failures_by_reason_and_what_was_spent(tmp_path):
+    def behave(asked):
+        if is_grading(asked) and "A-1" in asked.text:
+            return say("Grade: 6")
+        if "Negative 1 of A-2." in asked.text:
+            return say("Half", finish_reason="content_filter")
+        return sensible(asked)
+
+    with LlmServer(behave) as server:
+        run(configure(tmp_path, server, prices={"m": {"input": 1, "output": 1}}))
+        told = status(tmp_path / "run")
+        text = status_text(told)
+        assert told["answer"]["failed"]["filtered"] > 0
+        reasons = told["graded"]["ungraded_by_reason"]
+        assert reasons["not a whole number from 1 to 5"] == 12
+        assert reasons["no answer: filtered"] > 0
+        assert told["graded"]["rows"] == 36
+        cost = sum(told["spent"][stage]["cost"] for stage in ("answer", "grade"))
+        assert cost == pytest.approx(server.count * 12 / 1e6)
+    assert "filtered: " in text
+    assert "spent on grade: $0.00" in text
+
+
+def test_status_of_a_folder_that_has_not_begun(tmp_path):
+    assert status(tmp_path)["texts"] is None
+    with pytest.raises(DataError, match="no folder"):
+        status(tmp_path / "missing")
+
+
+GOOD = {"out": "run", "answer": {"model": "m"}, "grade": {"model": "m"}}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"grades": {}}, "`grades` is not a key here: out, corpus, rank, answer, grade"),
+        ({"answer": {"model": "m", "modle": "x"}}, "answer: `modle` is not a setting"),
+        ({"answer": {"base_url": "x"}}, "answer: `model` is missing"),
+        ({"grade": {"model": "m", "few_shots": 1}}, "grade: `few_shots`.*also takes output"),
+        ({"grade": None}, "`grade` must be keys and values"),
+        ({"grade": {"model": "m", "max_cost": -1}}, "max_cost"),
+        ({"corpus": [{"source": "nq", "inputs": "x"}]}, "corpus: `inputs` is not a key here"),
+        ({"corpus": {"source": "nq"}}, "corpus: `input` is missing"),
+        ({"out": 3}, "`out` must name a folder"),
+        ({"out": None}, "`out` must name a folder"),
+    ],
+)
+def test_a_wrong_configuration_is_refused_by_name_before_anything_is_done(
+    tmp_path, change, message
+):
+    path = tmp_path / "config.yml"
+    path.write_text(json.dumps({**GOOD, **change}), encoding="utf-8")
+    with pytest.raises(UsageError, match=message):
+        run(path)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_configuration_that_cannot_be_read(tmp_path):
+    path = tmp_path / "config.yml"
+    for text in ("a: [", "- 1", ""):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(UsageError, match=r"config\.yml"):
+            read_config(path)
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_config(tmp_path / "none.yml")
