@@ -62,9 +62,6 @@ def surroundings(server, waits, tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HF_ENDPOINT", server.url)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    close_session()
-    yield
-    close_session()
 
 
 def fetch(**options):
@@ -331,6 +328,31 @@ def test_damaged_file_in_the_cache_is_fetched_again(server):
     assert fetched.notices == (f"{GRADED} in the cache was damaged and was fetched again.",)
 
 
+@pytest.mark.parametrize("offline", ["", "1"])
+def test_damage_that_keeps_the_size_is_found_too(server, monkeypatch, offline):
+    files = some_files()
+    server.push(REPO, files)
+    blob = fetch().paths["graded"].resolve()
+    fetch()
+    blob.write_bytes(bytes(len(files[GRADED])))
+    monkeypatch.setenv("HF_HUB_OFFLINE", offline)
+    if offline:
+        with pytest.raises(DataError, match="is damaged"):
+            fetch()
+    else:
+        assert contents(fetch()) == wanted(files)
+
+
+def test_an_unchanged_file_is_hashed_once(server, monkeypatch):
+    server.push(REPO, some_files())
+    fetch()
+    fetch()
+    monkeypatch.setattr(hub, "_has_digest", None)
+    fetch()
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    fetch()
+
+
 # --- refused ---------------------------------------------------------------------------------
 
 
@@ -388,7 +410,7 @@ def test_names_that_are_none(name):
         hub.fetch(name, progress=False)
 
 
-@pytest.mark.parametrize("revision", ["", "../../elsewhere", "/etc"])
+@pytest.mark.parametrize("revision", ["", "../../elsewhere", "/etc", "a\\..\\b"])
 def test_revisions_that_are_none(revision):
     with pytest.raises(UsageError):
         fetch(revision=revision)
@@ -481,6 +503,16 @@ def test_offline_with_the_cache(server, monkeypatch):
     assert server.log == []
 
 
+def test_notices_are_shown_with_the_progress(server, monkeypatch, capsys):
+    server.push(REPO, some_files())
+    fetch()
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    fetch()
+    assert capsys.readouterr().err == ""
+    hub.fetch(REPO)
+    assert capsys.readouterr().err.startswith("HF_HUB_OFFLINE is set: used the copy")
+
+
 def test_offline_without_the_cache(server, monkeypatch, tmp_path):
     server.push(REPO, some_files())
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -539,7 +571,10 @@ def test_endpoint_that_is_none(monkeypatch, endpoint):
         fetch()
 
 
-@pytest.mark.parametrize("content", [b"<html>sign in</html>", b"[]", b"{}", b'{"id": "x"}'])
+@pytest.mark.parametrize(
+    "content",
+    [b"<html>sign in</html>", b"[]", b"{}", b'{"id": "x"}', b'{"id": "x", "sha": "../up"}'],
+)
 def test_something_else_than_a_hub(server, content):
     server.push(REPO, some_files())
     server.fault("api", content=content)

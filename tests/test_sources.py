@@ -5,7 +5,6 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
-from huggingface_hub.utils import close_session
 
 import hub_server
 from retrieval_quality import hub, simulate, sources
@@ -34,11 +33,9 @@ def paper(exported, tmp_path, monkeypatch):
         monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
         for name in ("HF_TOKEN", "HF_HUB_OFFLINE", "HTTP_PROXY", "http_proxy", "ALL_PROXY"):
             monkeypatch.delenv(name, raising=False)
-        close_session()
         files = {path.name: path.read_bytes() for path in exported.iterdir()}
         server.commit = server.push(hub.REPO, files)
         yield server
-        close_session()
 
 
 def test_default_is_simulated(monkeypatch, tmp_path):

@@ -8,15 +8,16 @@ And no file is handed on before its size and hash are those that the hub announc
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
+import json
 import os
 import random
 import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -56,6 +57,8 @@ RETRIES = 5
 COMMAND = "retrieval-quality data fetch"
 _TRANSIENT = (408, 429, 500, 502, 503, 504)
 _CHUNK = 2**20
+_STAMPS = "retrieval-quality-checked.json"
+"""In the repository's folder of the cache: digest, size and time of the files once checked."""
 _T = TypeVar("_T")
 
 
@@ -138,9 +141,9 @@ class _Hub:
         for entry in info.siblings or ():
             size = entry.lfs.size if entry.lfs else entry.size
             digest = entry.lfs.sha256 if entry.lfs else entry.blob_id
-            if size is not None and digest is not None:
+            if size is not None and digest and _is_hex(digest, 40, 64):
                 files[entry.rfilename] = _File(entry.rfilename, size, digest)
-        if not info.sha:
+        if not info.sha or not _is_commit(info.sha):
             raise _UnreachableError(f"{self.endpoint} does not say which commit {revision} is")
         return info.sha, files
 
@@ -184,17 +187,40 @@ class _Hub:
         ref = self.folder / "refs" / revision
         return ref.read_text(encoding="utf-8").strip() if ref.is_file() else None
 
+    def is_sound(self, path: Path, digest: str) -> bool:
+        """Tell whether a file of the cache has a digest; read it only if it changed since."""
+        real = path.resolve()
+        status = real.stat()
+        stamp = [digest, status.st_size, status.st_mtime_ns]
+        stamps = self._stamps()
+        if stamps.get(str(real)) == stamp:
+            return True
+        if not _has_digest(real, digest):
+            return False
+        _write_if_allowed(self.folder / _STAMPS, json.dumps({**stamps, str(real): stamp}))
+        return True
+
+    def _stamps(self) -> dict[str, list[object]]:
+        try:
+            stamps = json.loads((self.folder / _STAMPS).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return stamps if isinstance(stamps, dict) else {}
+
     def remember(self, revision: str, commit: str) -> None:
         """Note the commit of a branch or tag, once all its files are there."""
         if _is_commit(revision) or self.cached_commit(revision) == commit:
             return
-        ref = self.folder / "refs" / revision
-        try:
-            ref.parent.mkdir(parents=True, exist_ok=True)
-            ref.with_name(ref.name + ".new").write_text(commit, encoding="utf-8")
-            ref.with_name(ref.name + ".new").replace(ref)
-        except OSError:
-            return  # a read-only cache: the files are there, only the name is not noted
+        _write_if_allowed(self.folder / "refs" / revision, commit)
+
+
+def _write_if_allowed(path: Path, text: str) -> None:
+    """Write a small file as a whole, or not at all where the cache is read-only."""
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)
 
 
 def fetch(
@@ -237,7 +263,14 @@ def fetch(
         If a part or the name of the repository is not one.
     """
     hub = _Hub(_checked(repo, revision))
-    wanted = _wanted(parts)
+    fetched = _fetch(hub, revision, _wanted(parts), progress)
+    if progress:
+        for notice in fetched.notices:
+            tqdm.write(notice, file=sys.stderr)
+    return fetched
+
+
+def _fetch(hub: _Hub, revision: str, wanted: tuple[str, ...] | None, progress: bool) -> Fetched:
     if hub.offline:
         return _from_cache(hub, revision, wanted, "HF_HUB_OFFLINE is set")
     if _is_commit(revision) and all(hub.cached(_name(part), revision) for part in PARTS):
@@ -251,7 +284,7 @@ def fetch(
         paths, notices = _bring(hub, commit, files, progress)
     hub.remember(revision, commit)
     return Fetched(
-        repo=repo,
+        repo=hub.repo,
         revision=revision,
         commit=commit,
         folder=next(iter(paths.values())).parent,
@@ -297,7 +330,7 @@ def _checked(repo: str, revision: str) -> str:
         hf_hub_url(repo, "x", repo_type="dataset", revision=revision)
     except HFValidationError as error:
         raise UsageError(f"{repo!r} is not the name of a repository, such as {REPO}.") from error
-    if not revision or ".." in revision.split("/") or revision.startswith("/"):
+    if not revision or revision.startswith("/") or {"..", "\\"} & {*revision.split("/"), *revision}:
         raise UsageError(f"{revision!r} is not a branch, tag or commit.")
     return repo
 
@@ -314,7 +347,11 @@ def _name(part: str) -> str:
 
 
 def _is_commit(revision: str) -> bool:
-    return len(revision) == 40 and set(revision) <= set("0123456789abcdef")
+    return _is_hex(revision, 40)
+
+
+def _is_hex(text: str, *lengths: int) -> bool:
+    return len(text) in lengths and set(text) <= set("0123456789abcdef")
 
 
 def _missing(wanted: tuple[str, ...] | None, there: set[str]) -> list[str]:
@@ -349,7 +386,7 @@ def _from_cache(
         )
     for path in paths.values():
         digest = _blob_name(path)
-        if digest and not _has_digest(path, digest):
+        if digest and not hub.is_sound(path, digest):
             raise DataError(
                 f"{path} is damaged: its content is not what was fetched. Remove it and run "
                 f"`{COMMAND}` with a connection."
@@ -369,7 +406,7 @@ def _from_cache(
 def _blob_name(path: Path) -> str | None:
     """Give the digest in the name of the blob that a snapshot's file links to, if it is a link."""
     name = Path(os.readlink(path)).name if path.is_symlink() else ""
-    return name if len(name) in (40, 64) else None
+    return name if _is_hex(name, 40, 64) else None
 
 
 def _has_digest(path: Path, digest: str) -> bool:
@@ -394,7 +431,7 @@ def _bring(
     notices: list[str] = []
     for part, file in files.items():
         path = hub.cached(file.name, commit)
-        if path and _is_whole(path, file):
+        if path and path.stat().st_size == file.size and hub.is_sound(path, file.digest):
             paths[part] = path
         elif path:
             _discard(path)
@@ -449,11 +486,11 @@ def _fetch_file(hub: _Hub, commit: str, file: _File, bar: tqdm) -> Path:
     return path
 
 
-@contextmanager
+@contextlib.contextmanager
 def _locked(lock: Path, bar: tqdm) -> Iterator[None]:
     """Hold the client's lock on a blob, saying so where another process has it."""
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as held:
+    with contextlib.ExitStack() as held:
         try:
             held.enter_context(WeakFileLock(lock, timeout=1))
         except TimeoutError:
@@ -591,7 +628,7 @@ def _given_up(hub: _Hub, file: _File, partial: Path, error: HTTPError) -> DataEr
     )
 
 
-@contextmanager
+@contextlib.contextmanager
 def _plain_errors(hub: _Hub) -> Iterator[None]:
     """Turn what a cache's file system refuses into one sentence with what to do."""
     remedy = "set HF_HUB_CACHE to a folder of yours"
