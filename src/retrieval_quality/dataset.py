@@ -471,7 +471,7 @@ def _digest(files: Mapping[str, Path]) -> str:
 
 
 def _entry(digest: str, cache: Path | None) -> Path:
-    return (cache or cache_root()) / "datasets" / f"v{schema.VERSION}-{digest[:32]}"
+    return (cache or cache_root()) / "datasets" / f"v{schema.VERSION}-{digest}"
 
 
 @contextlib.contextmanager
