@@ -207,10 +207,10 @@ def count_rows(
     >>> counted.cells.values.tolist(), counted.count.tolist()
     ([['A', 'ME5S', 'ratio', '0.5', 3]], [2.0])
     """
-    groups = segments.group(_having(rows, [by]), by)
+    group = [by] if by in segments.GROUPINGS else []
     two_k = ["n_positives_2k"] if require_2k else []
-    _having(rows, ["E", "K", "Np", grade, *columns, *two_k])
-    cells, cell = _cells(rows, groups, segmentation)
+    _having(rows, [*group, "E", "K", "Np", grade, *columns, *two_k])
+    cells, cell = _cells(rows, segments.group(rows, by), segmentation)
     grades = _grades(rows[grade])
     used = ~np.isnan(grades)
     if require_2k:

@@ -429,8 +429,11 @@ def _pearson(
     values, scores = np.empty(len(alphas)), np.zeros(len(level))
     for a in range(len(alphas)):
         for i in range(len(level)):
-            if not reciprocal:
-                scores[i] = (constant[i] + alphas[a] * slope[i]) / divisor[i]
+            if not reciprocal:  # differences from the first line, exact where all are equal
+                at_0 = constant[i] / divisor[i] - constant[0] / divisor[0]
+                at_1 = (constant[i] + slope[i]) / divisor[i]
+                at_1 -= (constant[0] + slope[0]) / divisor[0]
+                scores[i] = (1 - alphas[a]) * at_0 + alphas[a] * at_1
             elif level[i] > 0:
                 scores[i] = -divisor[i] / (constant[i] + alphas[a] * slope[i])
         values[a] = pearson(cell, scores)
