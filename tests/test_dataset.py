@@ -452,6 +452,9 @@ def test_files_that_cannot_be_told_apart_or_read_are_refused(put, cache, tmp_pat
     refused(tmp_path / "zst", cache, "samples_graded.json.zst", ".parquet")
     put([rec()], "none/other.json")
     refused(tmp_path / "none", cache, "none of the published files")
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link/samples_graded.json").symlink_to(tmp_path / "gone.json")
+    refused(tmp_path / "link", cache, "samples_graded.json", "cannot be read")
     with pytest.raises(UsageError, match="no file or folder"):
         open_path(tmp_path / "nowhere", cache=cache)
 
@@ -749,8 +752,8 @@ def test_writers_at_the_same_time_do_no_harm(put, cache, monkeypatch):
     path, together, lengths = put(recs(200)), threading.Barrier(4), []
     write_scored = module._write_scored
 
-    def wait(folder):
-        write_scored(folder)
+    def wait(connection, folder):
+        write_scored(connection, folder)
         together.wait(timeout=30)
 
     monkeypatch.setattr(module, "_write_scored", wait)

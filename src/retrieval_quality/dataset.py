@@ -199,16 +199,18 @@ class Dataset:
         DataFrame
             Columns ``part``, ``embedding`` (empty for texts), ``subset``, ``rows``.
         """
-        tables = [
-            _sql(
-                f"""SELECT '{part}' AS part, {"''" if part == "texts" else "E"} AS embedding,
-                    regexp_replace(id, '-[^-]*$', '') AS subset, count(*) AS rows
-                FROM read_parquet(?) GROUP BY ALL ORDER BY ALL""",
-                self.path(part),
-            ).to_pandas()
-            for part in ("texts", "ranked", "graded")
-            if part in self.parts
-        ]
+        with duckdb.connect() as connection:
+            tables = [
+                _sql(
+                    connection,
+                    f"""SELECT '{part}' AS part, {"''" if part == "texts" else "E"} AS embedding,
+                        regexp_replace(id, '-[^-]*$', '') AS subset, count(*) AS rows
+                    FROM read_parquet(?) GROUP BY ALL ORDER BY ALL""",
+                    self.path(part),
+                ).to_pandas()
+                for part in ("texts", "ranked", "graded")
+                if part in self.parts
+            ]
         if not tables:
             return pd.DataFrame(columns=["part", "embedding", "subset", "rows"])
         return pd.concat(tables, ignore_index=True)
@@ -234,12 +236,14 @@ class Dataset:
         tuple of int
             Ids with more than one distinct ``answer_ideal``, and ids in all.
         """
-        row = _sql(
-            """SELECT count(*) FILTER (lowest <> highest) AS varying, count(*) AS ids
-            FROM (SELECT min(hash(answer_ideal)) AS lowest, max(hash(answer_ideal)) AS highest
-                  FROM read_parquet(?) GROUP BY id)""",
-            self.path("graded"),
-        ).to_pylist()[0]
+        with duckdb.connect() as connection:
+            row = _sql(
+                connection,
+                """SELECT count(*) FILTER (lowest <> highest) AS varying, count(*) AS ids
+                FROM (SELECT min(hash(answer_ideal)) AS lowest, max(hash(answer_ideal)) AS highest
+                      FROM read_parquet(?) GROUP BY id)""",
+                self.path("graded"),
+            ).to_pylist()[0]
         return row["varying"], row["ids"]
 
 
@@ -275,13 +279,17 @@ def open_path(path: str | Path, *, cache: Path | None = None, progress: bool = T
     DataError
         If the content is refused (file, record and id are named) or cannot be stored.
     """
-    files = _find_files(Path(path))
-    stamps = {part: _stamp(file) for part, file in files.items()}
-    digest = _digest(files)
+    try:
+        files = _find_files(Path(path))
+        stamps = _stamps(files)
+        digest = _digest(files)
+    except OSError as error:
+        place = error.filename or path
+        raise DataError(f"{place}: cannot be read ({error.strerror or error}).") from None
     found = lookup(digest, cache)
     if found is None:
         found = _convert(files, Path(path), digest, cache, progress)
-        if stamps != {part: _stamp(file) for part, file in files.items()}:
+        if stamps != _stamps(files):
             shutil.rmtree(found.folder, ignore_errors=True)
             raise DataError(f"{path}: a file changed while it was read. Try again.")
     return dataclasses.replace(found, name=_name(Path(path)), source=str(path))
@@ -386,9 +394,11 @@ def store(
             if isinstance(tables, pa.Table):
                 tables = [tables]
             _write(folder / f"{part}.parquet", (_cast(part, table) for table in tables))
-            _refuse_duplicates(folder, part, source)
-        if "graded" in parts:
-            _write_scored(folder)
+        with duckdb.connect() as connection:
+            for part in parts:
+                _refuse_duplicates(connection, folder, part, source)
+            if "graded" in parts:
+                _write_scored(connection, folder)
         manifest = {
             "version": schema.VERSION,
             "name": name,
@@ -449,20 +459,17 @@ def _name(path: Path) -> str:
     return path.resolve().name if path.is_dir() else _stem(path)
 
 
-def _stamp(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns
+def _stamps(files: Mapping[str, Path]) -> list[tuple[int, int]]:
+    """Size and time of each file, which tell whether it was written to."""
+    return [(file.stat().st_size, file.stat().st_mtime_ns) for file in files.values()]
 
 
 def _digest(files: Mapping[str, Path]) -> str:
     """Hash part names and file contents, so that neither place nor name of a file matters."""
     total = hashlib.sha256()
     for part, path in files.items():
-        try:
-            with path.open("rb") as file:
-                content = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise DataError(f"{path}: cannot be read ({error.strerror or error}).") from None
+        with path.open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
         total.update(f"{part} {content}\n".encode())
     return total.hexdigest()
 
@@ -499,7 +506,7 @@ def _new_entry(digest: str, cache: Path | None) -> Iterator[Path]:
 def _commit(temporary: Path, target: Path, digest: str, cache: Path | None) -> None:
     """Rename a complete entry to its place, unless another process was first."""
     for file in temporary.iterdir():
-        with file.open("rb") as written:
+        with file.open("r+b") as written:
             os.fsync(written.fileno())
     if target.exists() and lookup(digest, cache) is None:
         os.rename(target, _unused(target.parent, "old"))
@@ -550,18 +557,20 @@ def _write(path: Path, tables: Iterable[pa.Table]) -> None:
             writer.close()
 
 
-def _sql(query: str, *parameters: Path) -> pa.Table:
-    with duckdb.connect() as connection:
-        return connection.sql(query, params=[str(path) for path in parameters]).to_arrow_table()
+def _sql(connection: duckdb.DuckDBPyConnection, query: str, path: Path) -> pa.Table:
+    return connection.sql(query, params=[str(path)]).to_arrow_table()
 
 
-def _refuse_duplicates(folder: Path, part: str, source: str) -> None:
+def _refuse_duplicates(
+    connection: duckdb.DuckDBPyConnection, folder: Path, part: str, source: str
+) -> None:
     """Refuse two rows with one unique key, naming both."""
     key = schema.PARTS[part].key
     if not key:
         return
     names = ", ".join(f'"{name}"' for name in key)
     twice = _sql(
+        connection,
         f"""SELECT {names}, min(file_row_number) + 1 AS first, count(*) AS times
         FROM read_parquet(?, file_row_number=true) GROUP BY {names} HAVING count(*) > 1
         ORDER BY first LIMIT 1""",
@@ -576,9 +585,10 @@ def _refuse_duplicates(folder: Path, part: str, source: str) -> None:
         )
 
 
-def _write_scored(folder: Path) -> None:
+def _write_scored(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
     """Write the table behind `Dataset.scored`, joined with the rows of twice the K."""
     rows = _sql(
+        connection,
         """WITH graded AS (
             SELECT file_row_number AS row, id, E, Nc, Np, K, grade,
                 CAST(list_sum(inK) AS INTEGER) AS n_positives, array_to_string(inK, '') AS pattern
