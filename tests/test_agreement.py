@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import kendalltau
 
 from retrieval_quality import agreement
 from retrieval_quality.errors import DataError, UsageError
@@ -256,3 +257,58 @@ def test_reference_rows_all_match():
     matched = agreement.human_scored(human, graded[[*KEYS, "grade"]])
     assert (len(matched.rows), matched.reason) == (240, "")
     assert matched.rows["n_humans"].sum() == 219 + 215 + 225
+
+
+# --- measures against both ----------------------------------------------------------------------
+
+
+def graded_twice(people, llm, dataset="A"):
+    n = len(people)
+    return pd.DataFrame(
+        {
+            "dataset": pd.Categorical([dataset] * n),
+            "E": pd.Categorical(["ME5S", "AML12v2"] * n)[:n],
+            "K": [4] * n,
+            "Np": [4] * n,
+            "n_positives": [i % 5 for i in range(n)],
+            "grade": llm,
+            "grade_human": people,
+        }
+    )
+
+
+def test_correlations_are_scipys_on_the_rows_that_both_graded():
+    rng = np.random.default_rng(3)
+    people = rng.integers(3, 16, 60) / 3
+    llm = rng.integers(1, 6, 60).astype(float)
+    people[5], llm[7] = np.nan, np.nan
+    rows = graded_twice(people, llm)
+    table = agreement.correlate_graders(rows, measures=["R"], coefficients=["kendall_b"])
+    used = rows.dropna()
+    expected = [
+        kendalltau(used["n_positives"], used[grader]).statistic
+        for grader in ("grade_human", "grade")
+    ]
+    assert table["dataset"].tolist() == ["all", "A"]
+    assert table["n"].tolist() == [58, 58]
+    assert table[["people", "llm"]].to_numpy() == pytest.approx(np.array([expected] * 2), abs=1e-7)
+
+
+def test_a_grade_that_never_varies_has_no_correlation_and_says_so():
+    rows = graded_twice([4.0] * 20, [1.0, 2.0] * 10)
+    table = agreement.correlate_graders(rows, measures=["R"])
+    assert table["people"].isna().all()
+    assert table["llm"].notna().all()
+    assert (table["reason"] != "").all()
+
+
+def test_cells_below_the_minimum_have_no_row():
+    rows = pd.concat([graded_twice([1.0, 2, 3] * 4, [1.0, 2, 3] * 4, "Hp"),
+                      graded_twice([1.0, 2, 3], [1.0, 2, 3], "A")])  # fmt: skip
+    table = agreement.correlate_graders(rows, measures=["R"], min_samples=12)
+    assert table["dataset"].tolist() == ["all", "Hp"]
+    assert table["n"].tolist() == [15, 12]
+
+
+def test_no_rows_give_no_cells():
+    assert agreement.correlate_graders(graded_twice([], []), measures=["R"]).empty

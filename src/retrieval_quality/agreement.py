@@ -12,16 +12,19 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 import krippendorff
 import numpy as np
 import pandas as pd
 
 from retrieval_quality import schema
+from retrieval_quality.correlation import correlate
 from retrieval_quality.errors import DataError, UsageError
+from retrieval_quality.measures import MEASURES
 
 LLM = "grade"
 """Column of the LLM's grade."""
@@ -437,6 +440,79 @@ def human_scored(human: pd.DataFrame, scored: pd.DataFrame) -> HumanScored:
     counts["ungraded"] = int(rows["grade_human"].isna().sum())
     counts["regraded"] = _count_regraded(human[single], rows)
     return HumanScored(rows, len(human), **counts, reason=_explain(len(human), keys, **counts))
+
+
+def correlate_graders(
+    rows: pd.DataFrame,
+    *,
+    measures: Sequence[str] = tuple(MEASURES),
+    coefficients: Sequence[str] = ("spearman",),
+    alpha: str | float = "published",
+    min_samples: int = 10,
+) -> pd.DataFrame:
+    """Correlate measures with the grades of people, and with the LLM's on the same rows.
+
+    Embeddings are pooled, because few answers are graded by people; so are all datasets in the rows
+    ``all``, where differences between datasets add to the correlation.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        `HumanScored.rows`; those without a grade of a person or of the LLM are left out.
+    measures : sequence of str
+        Names in `MEASURES`.
+    coefficients : sequence of str
+        As in `correlation.correlate`.
+    alpha : str or float
+        As in `correlation.correlate`; chosen for each grader anew if it is ``published``.
+    min_samples : int
+        Rows a cell must have.
+
+    Returns
+    -------
+    DataFrame
+        One row a cell, measure and coefficient: ``dataset`` (``all`` first), ``segment`` (narrow
+        or wide), ``measure``, ``coefficient``, ``n``, ``people`` and ``llm`` (correlations, NaN
+        where undefined), ``alpha_people`` and ``alpha_llm``, ``reason`` (why one is undefined).
+
+    Raises
+    ------
+    UsageError
+        If a name or alpha is not accepted.
+    DataError
+        If the rows lack a column.
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame({"dataset": ["A"] * 3, "E": ["ME5S"] * 3, "K": [4] * 3, "Np": [2] * 3,
+    ...     "n_positives": [0, 1, 2], "grade": [1.0, 3.0, 3.0], "grade_human": [1.5, 4.0, 3.0]})
+    >>> table = correlate_graders(rows, measures=["R"], min_samples=3)
+    >>> table[["dataset", "segment", "n", "people", "llm"]].round(3).values.tolist()
+    [['all', 'wide', 3, 0.5, 0.866], ['A', 'wide', 3, 0.5, 0.866]]
+    """
+    both = rows[rows["grade_human"].notna() & rows[LLM].notna()].assign(E=ALL_DATASETS)
+    pooled = pd.concat([both.assign(dataset=ALL_DATASETS), both.astype({"dataset": str})])
+    options: dict[str, Any] = {
+        "segmentation": "narrow-wide",
+        "min_samples": min_samples,
+        "measures": measures,
+        "coefficients": coefficients,
+        "alpha": alpha,
+    }
+    keys = ["dataset", "segment", "measure", "coefficient"]
+    people = correlate(pooled, grade="grade_human", **options)
+    llm = correlate(pooled, grade=LLM, **options)[[*keys, "alpha", "correlation", "reason"]]
+    table = people.merge(llm, on=keys, suffixes=("_people", "_llm"))
+    table["reason"] = table["reason_people"].where(
+        table["reason_people"] != "", table["reason_llm"]
+    )
+    names = {"correlation_people": "people", "correlation_llm": "llm"}
+    columns = [*keys, "n", "people", "llm", "alpha_people", "alpha_llm", "reason"]
+    order = [ALL_DATASETS, *schema.dataset_order(sorted(set(table["dataset"]) - {ALL_DATASETS}))]
+    table = table.rename(columns=names)[columns]
+    return table.sort_values(
+        "dataset", key=lambda names: names.map(order.index), kind="stable", ignore_index=True
+    )
 
 
 # --- internals ----------------------------------------------------------------------------------
