@@ -366,26 +366,28 @@ def _readable_on(colour: Any) -> str:
 
 
 def _draw_scale(sheet: _Sheet, result: Result, colours: ScalarMappable, y: float) -> None:
-    """Draw the colour scale with what it means."""
+    """Draw the colour scale with what it means, in shapes: matplotlib's own is a bitmap in SVG."""
     width = min(3.0, sheet.width - 1.6)
     axes = sheet.axes((sheet.width - width) / 2, y, width, 0.11)
-    bar = sheet.figure.colorbar(colours, cax=axes, orientation="horizontal")
-    bar.outline.set_visible(False)  # type: ignore[operator]
     low, high = result.limits or (-1.0, 1.0)
-    bar.set_ticks([low, 0, high], labels=[f"{low:g}".replace("-", "−"), "0", f"{high:g}"])
+    edges = np.linspace(low, high, 62)
+    steps = [Rectangle((edge, 0), edges[1] - edges[0], 1) for edge in edges[:-1]]
+    shades = colours.to_rgba((edges[:-1] + edges[1:]) / 2)
+    axes.add_collection(PatchCollection(steps, fc=shades, ec=shades, lw=0.4), autolim=False)
+    axes.set(xlim=(low, high), ylim=(0, 1), yticks=[])
+    axes.set_xticks([low, 0, high], [f"{low:g}".replace("-", "−"), "0", f"{high:g}"])
+    axes.spines[:].set_visible(False)
     axes.tick_params(labelsize=7)
     coefficient = COEFFICIENTS[result.coefficient]
+    symbols = [_symbol(measure) for measure in result.entry.measures]
     if result.entry.kind == "correlation":
-        bar.set_label(
-            f"{coefficient} of {_symbol(result.entry.measures[0])} with the grade", size=8
-        )
+        axes.set_xlabel(f"{coefficient} of {symbols[0]} with the grade", size=8)
         return
-    first, second = map(_symbol, result.entry.measures)
-    bar.set_label(f"{coefficient} of {first} minus that of {second}", size=8)
+    axes.set_xlabel(f"{coefficient} of {symbols[0]} minus that of {symbols[1]}", size=8)
     sides: dict[str, Any] = {"va": "center", "size": 8, "color": "#404040"}
-    middle = y + 0.055
-    sheet.text((sheet.width - width) / 2 - 0.12, middle, f"{second} better", ha="right", **sides)
-    sheet.text((sheet.width + width) / 2 + 0.12, middle, f"{first} better", ha="left", **sides)
+    middle, half = y + 0.055, width / 2 + 0.12
+    sheet.text(sheet.width / 2 - half, middle, f"{symbols[1]} better", ha="right", **sides)
+    sheet.text(sheet.width / 2 + half, middle, f"{symbols[0]} better", ha="left", **sides)
 
 
 def _explain_hatching(sheet: _Sheet, result: Result) -> None:

@@ -1,0 +1,360 @@
+"""Drawing: limits, labels, colours, hatching and words, not pixels."""
+
+import math
+from dataclasses import replace
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import Normalize, to_hex, to_rgba
+from matplotlib.figure import Figure
+
+import made_data
+from retrieval_quality import catalogue, figures
+from retrieval_quality.analysis import (
+    CELL_COLUMNS,
+    DIFFERENCE_COLUMNS,
+    SHARE_COLUMNS,
+    Result,
+    compute,
+)
+from retrieval_quality.parameters import Parameters
+
+FIGURES = catalogue.FIGURES
+RUN = Parameters(min_samples_ratio=5, min_samples_width=10)
+
+
+def correlations(segments, embeddings=("AML12v2", "ME5S"), values=None, **changes):
+    """Result of Figure 6 with a value for each cell."""
+    grid = [(e, s) for e in embeddings for s in segments]
+    values = values or [0.01 * i for i in range(len(grid))]
+    rows = [
+        ("A", e, "ratio", s, 40 + i, 50 + i, "F", "spearman", 0.5, v, "" if v == v else "why")
+        for i, ((e, s), v) in enumerate(zip(grid, values, strict=True))
+    ]
+    numbers = pd.DataFrame(rows, columns=list(CELL_COLUMNS))
+    result = Result(FIGURES[6], RUN, numbers, "spearman", 99, (-1.0, 1.0))
+    return replace(result, **changes)
+
+
+def differences(values, limits=(-0.2, 0.2)):
+    rows = [
+        ("A", "ME5S", "ratio", str(i + 1.0), 40, 40, "T", "F", "spearman", 0.5, 0.5, v, 0.0, v, "")
+        for i, v in enumerate(values)
+    ]
+    numbers = pd.DataFrame(rows, columns=list(DIFFERENCE_COLUMNS))
+    return Result(FIGURES[7], RUN, numbers, "spearman", 99, limits)
+
+
+def cells(drawing):
+    return {
+        int(patch.get_gid().rpartition("-")[2]): patch
+        for axes in drawing.axes
+        for patch in axes.patches
+        if patch.get_gid()
+    }
+
+
+def words(drawing):
+    texts = list(drawing.texts) + [text for axes in drawing.axes for text in axes.texts]
+    return [text.get_text() for text in texts]
+
+
+# --- heatmaps -----------------------------------------------------------------------------------
+
+
+def test_each_cell_has_the_colour_of_its_value_on_the_fixed_scale():
+    result = correlations(["0.5", "1.0", "2.0"], values=[-0.9, -0.2, 0.0, 0.3, 0.7, 1.0])
+    drawing = figures.draw(result)
+    colours, scale = mpl.colormaps[figures.CORRELATION_MAP], Normalize(-1, 1)
+    drawn = cells(drawing)
+    assert len(drawn) == 6
+    for k, value in enumerate(result.numbers["correlation"]):
+        assert to_hex(drawn[k].get_facecolor()) == to_hex(colours(scale(value)))
+    assert {"−.90", "−.20", "0", ".30", ".70", "1"} <= set(words(drawing))
+
+
+def test_the_scale_does_not_follow_the_values_of_a_panel():
+    weak, strong = (cells(figures.draw(differences(v))) for v in ([0.05, 0.01], [0.05, 0.19]))
+    assert weak[0].get_facecolor() == strong[0].get_facecolor()
+    bar = figures.draw(differences([0.05, 0.01])).axes[-1]
+    assert bar.get_xlim() == (-0.2, 0.2)
+    assert [tick.get_text() for tick in bar.get_xticklabels()] == ["−0.2", "0", "0.2"]
+
+
+def test_zero_is_the_pale_middle_of_both_maps():
+    for name in (figures.CORRELATION_MAP, figures.DIFFERENCE_MAP):
+        red, green, blue, _ = mpl.colormaps[name](0.5)
+        assert min(red, green, blue) > 0.95
+
+
+def test_embeddings_go_down_and_ratios_to_the_right_with_their_rows():
+    result = correlations(["0.5", "1.0", "10.0"], ("MQML6Cv1", "AML12v2"))
+    axes = figures.draw(result).axes[0]
+    assert [t.get_text() for t in axes.get_yticklabels()] == ["AM", "QM"]
+    assert [t.get_text() for t in axes.get_xticklabels()] == ["0.5", "1.0", "10.0"]
+    top, bottom = axes.get_ylim()[1], axes.get_ylim()[0]
+    assert (top, bottom) == (0, 2)
+    drawn = cells(axes.figure)
+    assert drawn[0].get_xy() == (0, 1)
+    assert drawn[5].get_xy() == (2, 0)
+    assert [text.get_text() for text in axes.texts if "–" in text.get_text()] == [
+        "40–43",
+        "41–44",
+        "42–45",
+    ]
+
+
+def test_the_ratio_at_which_k_is_n_p_stands_out():
+    axes = figures.draw(correlations(["0.5", "1.0", "2.0"])).axes[0]
+    weights = [tick.get_fontweight() for tick in axes.get_xticklabels()]
+    assert weights == ["normal", "bold", "normal"]
+
+
+def test_a_cell_without_a_value_is_hatched_and_explained():
+    drawing = figures.draw(correlations(["0.5", "1.0"], values=[0.1, math.nan, 0.2, 0.3]))
+    drawn = cells(drawing)
+    assert [bool(drawn[k].get_hatch()) for k in range(4)] == [False, True, False, False]
+    assert any("fewer than 5 rows, or undefined" in text for text in words(drawing))
+    full = figures.draw(correlations(["0.5", "1.0"]))
+    assert not any("hatched" in text for text in words(full))
+
+
+def test_values_are_black_or_white_whichever_is_read_better():
+    drawing = figures.draw(correlations(["1.0", "2.0"], ("ME5S",), values=[0.0, 1.0]))
+    inks = {t.get_text(): t.get_color() for t in drawing.axes[0].texts}
+    assert inks["0"] != "white"
+    assert inks["1"] == "white"
+
+
+@pytest.mark.parametrize(("n", "strips"), [(1, [1]), (24, [24]), (25, [13, 12]), (46, [23, 23])])
+def test_many_ratios_go_on_below(n, strips):
+    drawing = figures.draw(correlations([f"{i / 10:.1f}" for i in range(1, n + 1)]))
+    assert [len(axes.get_xticks()) for axes in drawing.axes[:-1]] == strips
+    assert len(cells(drawing)) == 2 * n
+    assert drawing.get_figwidth() < 8
+
+
+def test_texts_stay_inside_of_the_page():
+    for n in (1, 5, 24, 40):
+        drawing = figures.draw(correlations([f"{i / 10:.1f}" for i in range(1, n + 1)]))
+        box = drawing.get_tightbbox()
+        width, height = drawing.get_size_inches()
+        assert box.x0 >= 0
+        assert box.y0 >= 0
+        assert box.x1 <= width
+        assert box.y1 <= height
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.426, ".43"),
+        (-0.426, "−.43"),
+        (0.0, "0"),
+        (-0.0, "0"),
+        (0.004, ".00"),
+        (-0.004, "−.00"),
+        (0.999, "1.00"),
+        (1.0, "1"),
+        (-1.0, "−1"),
+        (1.2, "1.20"),
+    ],
+)
+def test_a_value_is_written_short_and_0_only_where_it_is_exact(value, text):
+    assert figures.short(value) == text
+
+
+# --- distributions ------------------------------------------------------------------------------
+
+
+def distribution(shares):
+    rows = [
+        ("A", embedding, segment, grade, int(100 * share), 100, 100, share)
+        for (embedding, segment), of_cell in shares.items()
+        for grade, share in enumerate(of_cell, start=1)
+    ]
+    return Result(FIGURES[2], RUN, pd.DataFrame(rows, columns=list(SHARE_COLUMNS)))
+
+
+def test_a_stack_has_five_cells_that_add_up_to_one():
+    low, high = [0.5, 0.2, 0.1, 0.1, 0.1], [0.0, 0.0, 0.25, 0.25, 0.5]
+    drawing = figures.draw(distribution({("ME5S", "0.5"): low, ("ME5S", "1.0"): high}))
+    axes = drawing.axes[0]
+    assert len(axes.collections) == 5
+    bottom = np.zeros(2)
+    for collection, colour, heights in zip(
+        axes.collections, figures.GRADE_COLOURS, zip(low, high, strict=True), strict=True
+    ):
+        assert to_hex(collection.get_facecolor()[0]) == colour
+        boxes = [path.get_extents() for path in collection.get_paths()]
+        assert [box.y0 for box in boxes] == pytest.approx(bottom)
+        bottom = bottom + heights
+        assert [box.y1 for box in boxes] == pytest.approx(bottom)
+    assert bottom == pytest.approx([1, 1])
+    assert {"2.1", "4.2"} <= set(words(drawing))
+
+
+def test_a_segment_that_one_embedding_lacks_is_hatched():
+    even = [0.2] * 5
+    drawing = figures.draw(
+        distribution({("ME5S", "0.5"): even, ("ME5S", "1.0"): even, ("AML12v2", "0.5"): even})
+    )
+    first, second = drawing.axes
+    assert [patch.get_hatch() for patch in first.patches] == ["/////"]
+    assert first.patches[0].get_x() > 1
+    assert not second.patches
+
+
+def test_grade_colours_are_told_apart_in_any_order():
+    luminance = [np.dot(to_rgba(c)[:3], (0.2126, 0.7152, 0.0722)) for c in figures.GRADE_COLOURS]
+    assert luminance[0] < luminance[1] < luminance[2] > luminance[3] > luminance[4]
+
+
+# --- narrow and wide ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return made_data.write(tmp_path_factory.mktemp("made"), made_data.records())
+
+
+@pytest.fixture(scope="module")
+def narrow_wide(data):
+    return compute(FIGURES[5], data, RUN)
+
+
+def test_all_panels_have_the_same_scale(narrow_wide):
+    drawing = figures.draw(narrow_wide)
+    panels = drawing.axes
+    assert len(panels) == 10
+    assert len({axes.get_xlim() for axes in panels}) == 1
+    low, high = panels[0].get_xlim()
+    assert low < narrow_wide.limits[0] < narrow_wide.limits[1] < high
+
+
+def test_each_value_is_one_mark(narrow_wide):
+    drawing = figures.draw(narrow_wide)
+    marks = [line for axes in drawing.axes for line in axes.lines if line.get_label() in "TnDCGF"]
+    defined = narrow_wide.numbers.dropna(subset="correlation")
+    assert sorted(line.get_xdata()[0] for line in marks) == sorted(defined["correlation"])
+    shapes = {line.get_label(): line.get_marker() for line in marks}
+    assert shapes == {name: mark[0] for name, mark in figures.MEASURE_MARKS.items()}
+    assert len(set(shapes.values())) == 3
+
+
+def test_a_hollow_f_does_not_hide_what_lies_under_it(narrow_wide):
+    drawing = figures.draw(narrow_wide)
+    faces = {
+        line.get_label(): line.get_markerfacecolor()
+        for axes in drawing.axes
+        for line in axes.lines
+        if line.get_label() in ("T", "nDCG", "F")
+    }
+    assert faces["F"] == "none"
+    assert faces["T"] == figures.MEASURE_MARKS["T"][1]
+
+
+def test_a_panel_without_values_says_why(narrow_wide):
+    numbers = narrow_wide.numbers.copy()
+    narrow = (numbers["segment"] == "narrow") & (numbers["dataset"] == "A")
+    numbers.loc[narrow, ["correlation", "n"]] = [math.nan, 3]
+    one = (numbers["segment"] == "wide") & (numbers["dataset"] == "A")
+    numbers.loc[one & (numbers["measure"] == "nDCG"), "correlation"] = math.nan
+    drawing = figures.draw(replace(narrow_wide, numbers=numbers))
+    assert "fewer than 10 rows" in words(drawing)
+    assert words(drawing).count("undefined: nDCG") == 2
+
+
+# --- all figures --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [1, 2, 5, 6, 7, 16])
+def test_drawing_leaves_the_settings_of_the_user_alone(data, number):
+    before = dict(mpl.rcParams)
+    with mpl.rc_context({"font.size": 30, "axes.facecolor": "black"}):
+        inside = dict(mpl.rcParams)
+        drawing = figures.draw(compute(FIGURES[number], data, RUN))
+        assert dict(mpl.rcParams) == inside
+    assert isinstance(drawing, Figure)
+    assert dict(mpl.rcParams) == before
+    assert all(axes.get_facecolor() != (0, 0, 0, 1) for axes in drawing.axes)
+
+
+@pytest.mark.parametrize("number", [2, 5, 6, 7])
+def test_simulated_data_is_stamped(data, number):
+    result = compute(FIGURES[number], data, RUN)
+    assert figures.STAMP not in words(figures.draw(result))
+    simulated = replace(result, simulated=True)
+    assert figures.STAMP in words(figures.draw(simulated))
+    assert figures.alt_text(simulated).startswith("Simulated data. ")
+    missing = replace(simulated, missing="Nothing.", numbers=result.numbers.head(0))
+    assert figures.STAMP in words(figures.draw(missing))
+
+
+def test_a_reason_is_drawn_where_there_is_nothing_to_draw():
+    result = correlations(["1.0"], missing="No segment of A has 300 graded rows.")
+    drawing = figures.draw(result)
+    assert "No segment of A has 300 graded rows." in " ".join(words(drawing)).replace("\n", " ")
+    assert figures.alt_text(result).endswith("No segment of A has 300 graded rows.")
+
+
+def test_names_of_the_data_are_text_and_not_mathematics():
+    result = correlations(["1.0"], ("$x^2$", "a\x1bb", "x" * 60))
+    entry = catalogue.difference(("T", "F"), r"$\frac$")
+    drawing = figures.draw(result)
+    figures.draw(replace(differences([0.1]), entry=entry)).canvas.draw()
+    drawing.canvas.draw()
+    labels = [tick.get_text() for tick in drawing.axes[0].get_yticklabels()]
+    assert labels == [r"\$x^2\$", r"a\u001bb", "x" * 23 + "…"]
+
+
+def test_listings_and_tables_are_not_drawn(data):
+    for entry in (FIGURES[22], catalogue.TABLES[1]):
+        with pytest.raises(ValueError, match="not drawn"):
+            figures.draw(compute(entry, data, RUN))
+
+
+# --- alt text -----------------------------------------------------------------------------------
+
+
+def test_the_alt_text_of_a_heatmap_names_ends_rows_and_gaps():
+    text = figures.alt_text(correlations(["0.5", "1.0"], values=[0.1, math.nan, -0.25, 0.3]))
+    assert "From −0.25 (EM at 0.5) to 0.30 (EM at 1.0), median 0.10." in text
+    assert "40–43 rows a cell." in text
+    assert text.endswith("1 of 4 cells have no value.")
+    assert "Spearman's ρ" in text
+
+
+def test_the_alt_text_of_a_difference_counts_its_signs():
+    text = figures.alt_text(differences([0.1, -0.1, 0.0, 0.05]))
+    assert "2 cells are above 0, 1 below and 1 exactly 0." in text
+
+
+def test_the_alt_text_of_a_distribution_names_the_best_ratio():
+    low, high = [1.0, 0, 0, 0, 0], [0, 0, 0, 0, 1.0]
+    text = figures.alt_text(distribution({("ME5S", "0.5"): low, ("ME5S", "1.0"): high}))
+    assert "EM: 5.00 at 1.0 (highest), 1.00 at 0.5 (lowest)" in text
+
+
+def test_the_alt_text_of_narrow_and_wide_names_each_measure(narrow_wide):
+    text = figures.alt_text(narrow_wide)
+    for measure in ("T", "nDCG", "F"):
+        values = narrow_wide.numbers.loc[narrow_wide.numbers["measure"] == measure, "correlation"]
+        low, high = (f"{v:.2f}".replace("-", "−") for v in (values.min(), values.max()))
+        assert f"{measure} from {low} (" in text
+        assert f") to {high} (" in text
+
+
+def test_a_heatmap_without_any_value_has_words_too():
+    text = figures.alt_text(correlations(["0.5"], values=[math.nan, math.nan]))
+    assert "No cell has a value. 2 of 2 cells have no value." in text
+
+
+@pytest.mark.parametrize("entry", catalogue.ENTRIES.values(), ids=list(catalogue.ENTRIES))
+def test_every_entry_has_words_of_a_readable_length(data, entry):
+    text = figures.alt_text(compute(entry, data, RUN))
+    assert text.startswith(entry.title)
+    assert 20 < len(text) < 700
+    assert "nan" not in text
