@@ -34,6 +34,7 @@ _CONTROL = re.compile(
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
+@lru_cache(maxsize=1 << 18)  # a document stands in many prompts
 def quoted(text: str) -> str:
     r"""Make a text of others fit to stand in a prompt: text, and nothing else.
 
