@@ -299,7 +299,7 @@ class Run:
 
     def human_correlations(self) -> Shown:
         """Show each measure's correlation with human grades beside that with the LLM's."""
-        from retrieval_quality import agreement, correlation
+        from retrieval_quality import agreement
 
         if (human := self._human()) is None:
             return self._no_human()
@@ -307,22 +307,16 @@ class Run:
         matched = agreement.human_scored(human, scored)
         if matched.rows["grade_human"].notna().sum() < 2:
             return self.note(matched.reason or "Fewer than 2 rows have a grade of a person.")
-        rows = matched.rows[matched.rows["grade_human"].notna() & matched.rows["grade"].notna()]
-        options: dict[str, Any] = {
-            "segmentation": "narrow-wide",
-            "min_samples": 2,
-            "measures": ("P", "R", "F", "nDCG", "T", "Tu"),
-            "coefficients": (self.parameters.coefficient,),
-            "alpha": self.parameters.alpha,
-        }
-        keys = ["dataset", "embedding", "segment", "measure"]
-        by_people = correlation.correlate(rows, grade="grade_human", **options)
-        by_llm = correlation.correlate(rows, grade="grade", **options)
-        both = by_people.merge(
-            by_llm[[*keys, "correlation"]], on=keys, suffixes=("_people", "_llm")
+        table = agreement.correlate_graders(
+            matched.rows,
+            coefficients=(self.parameters.coefficient,),
+            alpha=self.parameters.alpha,
         )
-        columns = [*keys, "n", "correlation_people", "correlation_llm", "reason"]
-        shown = self.show(both[columns], "Correlation with the mean human grade and with the LLM's")
+        names = {"people": "with people", "llm": "with the LLM"}
+        shown = self.show(
+            table.drop(columns="coefficient").rename(columns=names),
+            "Correlation with the mean human grade and with the LLM's, embeddings together",
+        )
         return Shown(self.note(*filter(None, [matched.reason])).html + shown.html, shown.text)
 
     def _human(self) -> pd.DataFrame | None:
