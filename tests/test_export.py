@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import made_data
-from retrieval_quality import catalogue, export
+from retrieval_quality import catalogue, export, figures
 from retrieval_quality.analysis import compute
 from retrieval_quality.errors import DataError
 from retrieval_quality.parameters import Parameters
@@ -70,6 +70,13 @@ def test_the_same_inputs_give_the_same_bytes(written, data, tmp_path, anchor):
         else:
             first, second = (json.loads(path.read_text(encoding="utf-8")) for path in (old, new))
             assert first | {"date": ""} == second | {"date": ""}
+
+
+def test_what_is_computed_and_drawn_already_is_written_as_it_is(written, data, tmp_path):
+    result = compute(FIGURES[7], data, RUN)
+    paths = export.write_result(result, data, tmp_path, figures.draw(result))
+    for old, new in zip(written["figure-07"][:3], paths, strict=False):
+        assert old.read_bytes() == new.read_bytes()
 
 
 def test_a_picture_holds_no_date(written):

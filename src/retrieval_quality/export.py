@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from retrieval_quality.dataset import Dataset
 
-PNG_DPI = 200
+PNG_DPI = 160
 """Dots per inch of the bitmaps."""
 VERSIONED = ("retrieval-quality", "numpy", "pandas", "scipy", "numba", "duckdb", "matplotlib")
 """Packages whose version the provenance names."""
@@ -74,28 +74,51 @@ def write(
     DataError
         The folder or a file cannot be written. What was there before is still whole then.
     """
-    result = analysis.compute(entry, dataset, parameters)
-    folder = Path(out)
+    return write_result(analysis.compute(entry, dataset, parameters), dataset, out)
+
+
+def write_result(
+    result: Result, dataset: Dataset, out: Path | str, drawing: Figure | None = None
+) -> list[Path]:
+    """Write a figure or table that is computed already, and drawn perhaps; see `write`.
+
+    Parameters
+    ----------
+    result
+        From `analysis.compute`.
+    dataset
+        The data that it was computed from.
+    out
+        Folder to write to; made if it is not there.
+    drawing
+        From `figures.draw`; drawn here when left out.
+
+    Raises
+    ------
+    DataError
+        The folder or a file cannot be written.
+    """
+    folder, stem = Path(out), result.entry.stem
     written = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for suffix, content in _contents(result, dataset).items():
-            path = folder / f"{entry.stem}{suffix}"
+        for suffix, content in _contents(result, dataset, drawing).items():
+            path = folder / f"{stem}{suffix}"
             _replace(path, content)
             written.append(path)
     except OSError as error:
         raise DataError(
-            f"cannot write {entry.stem} to {folder}: {error.strerror or error}; "
+            f"cannot write {stem} to {folder}: {error.strerror or error}; "
             "name a folder that can be written to"
         ) from error
     return written
 
 
-def _contents(result: Result, dataset: Dataset) -> dict[str, bytes]:
+def _contents(result: Result, dataset: Dataset, drawing: Figure | None) -> dict[str, bytes]:
     contents: dict[str, bytes] = {}
     wanted = suffixes(result.entry)
     if ".svg" in wanted:
-        drawing = figures.draw(result)
+        drawing = drawing or figures.draw(result)
         contents[".svg"] = svg_bytes(drawing)
         contents[".png"] = png_bytes(drawing)
     if ".csv" in wanted:

@@ -371,9 +371,9 @@ def _draw_scale(sheet: _Sheet, result: Result, colours: ScalarMappable, y: float
     axes = sheet.axes((sheet.width - width) / 2, y, width, 0.11)
     low, high = result.limits or (-1.0, 1.0)
     edges = np.linspace(low, high, 62)
-    steps = [Rectangle((edge, 0), edges[1] - edges[0], 1) for edge in edges[:-1]]
+    steps = [Rectangle((edge, 0), high - edge, 1) for edge in edges[:-1]]  # overlap: no seams
     shades = colours.to_rgba((edges[:-1] + edges[1:]) / 2)
-    axes.add_collection(PatchCollection(steps, fc=shades, ec=shades, lw=0.4), autolim=False)
+    axes.add_collection(PatchCollection(steps, fc=shades, lw=0), autolim=False)
     axes.set(xlim=(low, high), ylim=(0, 1), yticks=[])
     axes.set_xticks([low, 0, high], [f"{low:g}".replace("-", "−"), "0", f"{high:g}"])
     axes.spines[:].set_visible(False)
