@@ -28,6 +28,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from retrieval_quality.counts import (
     ALPHAS,
@@ -394,23 +395,33 @@ def _sweep(
     n, m = len(order), len(alphas)
     values = np.full((2 * m + 1, 3), np.nan)
     below, tied = np.empty(counts.shape[1]), np.zeros(n, dtype=np.bool_)
-    if m == 0 or alphas[0] > 0:
-        values[0] = rank_coefficients(cell, counts, order, tied, below)
-    for a in range(m):
-        for i in range(1, n):
-            tied[i] = crossing[order[i - 1], order[i]] == alphas[a]
-        values[2 * a + 1] = rank_coefficients(cell, counts, order, tied, below)
-        first = 0
-        while first < n:
-            last = first + 1
-            while last < n and tied[last]:
-                last += 1
-            order[first:last] = order[first:last][::-1].copy()
-            first = last
-        tied[:] = False
-        if alphas[a] < 1:
-            values[2 * a + 2] = rank_coefficients(cell, counts, order, tied, below)
+    for piece in range(2 * m + 1):
+        a, at_crossing = piece // 2, piece % 2 == 1
+        if at_crossing:
+            for i in range(1, n):
+                tied[i] = crossing[order[i - 1], order[i]] == alphas[a]
+        elif piece > 0:
+            _reverse_tied(order, tied)
+            tied[:] = False
+        before_0 = m > 0 and piece == 0 and alphas[0] == 0
+        after_1 = m > 0 and piece == 2 * m and alphas[m - 1] == 1
+        if not (before_0 or after_1):
+            spearman, tau_b, tau_c = rank_coefficients(cell, counts, order, tied, below)
+            values[piece, 0], values[piece, 1], values[piece, 2] = spearman, tau_b, tau_c
     return values
+
+
+@compiled
+def _reverse_tied(order: IntArray, tied: NDArray[np.bool_]) -> None:
+    first = 0
+    while first < len(order):
+        last = first + 1
+        while last < len(order) and tied[last]:
+            last += 1
+        for i in range((last - first) // 2):
+            left, right = first + i, last - 1 - i
+            order[left], order[right] = order[right], order[left]
+        first = last
 
 
 # --- Pearson ------------------------------------------------------------------------------------
