@@ -73,6 +73,16 @@ def test_asks_each_distinct_request_once_and_keeps_what_came(server, store):
     assert (again.answered, again.settled, server.count) == (0, 5, 5)
 
 
+def test_where_all_is_settled_neither_server_nor_key_is_needed(server, store, monkeypatch):
+    run(store, settings_for(server))
+    server.stop()
+    monkeypatch.delenv("OPENAI_API_KEY")
+    far = Settings("m", "https://llm.example/v1", progress=False)
+    assert run(store, far).settled == 8
+    with pytest.raises(UsageError, match="OPENAI_API_KEY"):
+        run(store, far, 9)
+
+
 def test_any_parameter_prompt_or_repeat_asks_anew(server, store):
     settings = settings_for(server)
     hello = [{"role": "user", "content": "Hello"}]

@@ -75,6 +75,41 @@ def test_a_finished_run_asks_nothing_more(tmp_path):
         before = server.count
         assert run(config) == out == tmp_path / "run"
         assert server.count == before
+        written = (out / "samples_graded.json").stat().st_mtime_ns
+        server.stop()
+        assert run(config) == out
+        assert (out / "samples_graded.json").stat().st_mtime_ns == written  # not gone through again
+        (out / "samples_graded.json").unlink()
+        run(config)
+        assert (out / "samples_graded.json").is_file()
+
+
+def test_a_finished_run_goes_on_when_the_configuration_changes(tmp_path):
+    with LlmServer(sensible) as server:
+        config = configure(tmp_path, server)
+        run(config)
+        before = server.count
+        told = json.loads(config.read_text(encoding="utf-8"))
+        told["grade"]["seed"] = 2
+        config.write_text(json.dumps(told), encoding="utf-8")
+        run(config)
+        assert server.count > before
+        assert all(is_grading(asked) for asked in server.asked[before:])
+
+
+def test_lost_calls_are_asked_again_in_the_next_run(tmp_path):
+    with LlmServer() as server:
+        server.behave = lambda asked: (
+            error(500) if "Negative 1 of A-2.\n</document>\n\n" in asked.text else sensible(asked)
+        )
+        config = configure(tmp_path, server, concurrency=1)
+        run(config)
+        lost = status(tmp_path / "run")["answer"]["failed"]
+        assert lost["server error (HTTP 500)"] > 0
+        server.behave = sensible
+        run(config)
+        assert status(tmp_path / "run")["answer"]["failed"] == {}
+        assert status(tmp_path / "run")["graded"]["ungraded"] == 0
 
 
 def test_kill_9_and_resume_gives_the_same_rows_and_asks_no_answered_call_again(
@@ -168,6 +203,8 @@ GOOD = {"out": "run", "answer": {"model": "m"}, "grade": {"model": "m"}}
         ({"grade": None}, "`grade` must be keys and values"),
         ({"grade": {"model": "m", "max_cost": -1}}, "max_cost"),
         ({"corpus": [{"source": "nq", "inputs": "x"}]}, "corpus: `inputs` is not a key here"),
+        ({"rank": {"embedding": "AM"}}, "rank: `embedding` is not a key here: embeddings"),
+        ({"rank": {"embeddings": "AM", "top_k": "1-"}}, "rank: top_k: '1-'"),
         ({"corpus": {"source": "nq"}}, "corpus: `input` is missing"),
         ({"out": 3}, "`out` must name a folder"),
         ({"out": None}, "`out` must name a folder"),

@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from itertools import chain
 from typing import Any, Protocol
 
 import httpx2
@@ -208,7 +209,6 @@ def ask(
     price = settings.price()
     tally = Tally()
     budget = Budget(settings.max_cost, store.spent(stage).cost, price)
-    executor = executor or ChatExecutor(settings, price, budget)
     with store.writing(), _bar(stage, total, settings) as bar:
 
         def deliver(request: Request, reply: Reply) -> None:
@@ -220,8 +220,12 @@ def ask(
             bar.set_postfix_str(f"${budget.spent:.4f}" if price else "", refresh=False)
             bar.update()
 
+        left = _unsettled(requests, store.settled(), tally, bar)
+        first = next(left, None)
         try:
-            _run(executor.execute(_unsettled(requests, store.settled(), tally, bar), deliver))
+            if first is not None:  # otherwise neither key nor server is needed
+                executor = executor or ChatExecutor(settings, price, budget)
+                _run(executor.execute(chain([first], left), deliver))
         finally:
             tally.seconds = time.monotonic() - started
             tally.spent = store.spent(stage)

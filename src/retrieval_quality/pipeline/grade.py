@@ -24,6 +24,7 @@ from retrieval_quality.pipeline.store import Reply, Request, Store
 MANIFEST = "grade.json"
 GRADED = "samples_graded.json"
 CONTROLS = "samples_controls.json"
+FILES = (GRADED, CONTROLS)
 OUTPUTS = ("json_schema", "grammar", "text")
 PROMPT, PROMPT_WITH_EXAMPLES = "grade-v1", "grade-examples-v1"
 MAX_TOKENS = 64

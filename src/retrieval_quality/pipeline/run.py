@@ -26,6 +26,7 @@ A configuration is YAML. Paths are relative to the file::
 from __future__ import annotations
 
 import inspect
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -36,26 +37,29 @@ import yaml
 from retrieval_quality.errors import DataError, UsageError
 from retrieval_quality.pipeline import answer as answering
 from retrieval_quality.pipeline import grade as grading
+from retrieval_quality.pipeline import prompts
 from retrieval_quality.pipeline.answer import Asking
+from retrieval_quality.pipeline.files import read_json, write_json
 from retrieval_quality.pipeline.grade import Counts, Judging, export
 from retrieval_quality.pipeline.rows import RANKED, TEXTS, Record, read_ranked, read_texts
 from retrieval_quality.pipeline.settings import Settings
 from retrieval_quality.pipeline.store import Store
 
-__all__ = ["export", "read_config", "run", "status", "status_text", "whole_numbers"]
+__all__ = ["export", "read_config", "run", "status", "status_text"]
 
+MANIFEST = "run.json"
 SECTIONS = ("out", "corpus", "rank", "answer", "grade")
 _CORPUS = ("source", "input", "limit", "seed")
 _ANSWER = ("ideal", "prompt", "controls", "control_seed")
 _GRADE = ("output", "few_shot", "prompt", "repeats")
-_LISTS = ("candidates", "positives", "top_k")
 
 
 def run(config: Path | str) -> Path:
     """Run a configuration from the first stage to the last, or go on where it stopped.
 
     What is done already is found done and costs nothing: texts and rankings by their manifests,
-    answers and grades by the store.
+    answers and grades by the store. A run that has finished, with nothing changed since in the
+    configuration, the prompts or the files, is not gone through again (``run.json``).
 
     Parameters
     ----------
@@ -77,9 +81,11 @@ def run(config: Path | str) -> Path:
     told = read_config(config)
     base = Path(config).resolve().parent
     folder = (base / told["out"]).resolve()
-    _corpus(told.get("corpus", []), base, folder)
+    if _fingerprint(told, base, folder) == _finished(folder):
+        return folder
+    _corpus(told["corpus"], base, folder)
     if "rank" in told:
-        from retrieval_quality.pipeline import rank  # heavy: brings torch
+        from retrieval_quality.pipeline import rank
 
         given = dict(told["rank"])
         rank.rank(folder, given.pop("embeddings"), **given)
@@ -87,16 +93,50 @@ def run(config: Path | str) -> Path:
     answering.answer(folder, settings, **more)
     settings, more = _split(told["grade"], _GRADE)
     grading.grade(folder, settings, **more)
+    with Store(folder) as store:
+        if not store.open_failures():
+            write_json(folder / MANIFEST, _fingerprint(told, base, folder))
     return folder
+
+
+def _finished(folder: Path) -> Record | None:
+    return read_json(folder / MANIFEST) if (folder / MANIFEST).is_file() else None
+
+
+def _fingerprint(told: Mapping[str, Any], base: Path, folder: Path) -> Record:
+    """Return what tells a finished run from one that must go on: settings, prompts, files."""
+    inputs = [base / name for part in told["corpus"] for name in _listed(part["input"])]
+    made = [folder / name for name in (TEXTS, RANKED, *grading.FILES)]
+    versions = [_version(folder / one.MANIFEST) for one in (answering, grading)]
+    files = {str(path): _state(path) for path in (*inputs, *made)}
+    return json.loads(json.dumps({"config": told, "prompts": versions, "files": files}))
+
+
+def _version(manifest: Path) -> list[str]:
+    """Return the versions that a stage's prompts have now."""
+    if not manifest.is_file():
+        return []
+    told = read_json(manifest)
+    names = [told[name].partition("@")[0] for name in ("prompt", "closed_prompt") if name in told]
+    return [prompts.load(name).version for name in names]
+
+
+def _state(path: Path) -> list[int] | None:
+    """Return size and time of a file, None where there is none."""
+    return [path.stat().st_size, path.stat().st_mtime_ns] if path.is_file() else None
+
+
+def _listed(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else list(value)
 
 
 def _corpus(parts: Iterable[Mapping[str, Any]], base: Path, folder: Path) -> None:
     from retrieval_quality.pipeline import corpus
 
     for part in parts:
-        inputs = [part["input"]] if isinstance(part["input"], str) else part["input"]
+        inputs = [base / name for name in _listed(part["input"])]
         more = {name: part[name] for name in ("limit", "seed") if name in part}
-        corpus.build(part["source"], [base / name for name in inputs], folder, append=True, **more)
+        corpus.build(part["source"], inputs, folder, append=True, **more)
 
 
 def _split(section: Mapping[str, Any], names: tuple[str, ...]) -> tuple[Settings, dict[str, Any]]:
@@ -170,10 +210,11 @@ def _rank_part(part: Any, where: str) -> dict[str, Any]:
     names = [name for name in inspect.signature(rank.rank).parameters if name != "folder"]
     _known(part, names, where)
     _needed(part, ("embeddings",), where)
-    numbers = {name: whole_numbers(part[name]) for name in _LISTS if name in part}
+    for name in ("candidates", "positives", "top_k"):
+        if name in part:
+            rank.whole_numbers(part[name], f"{where}: {name}", all_allowed=name != "top_k")
     embeddings = part["embeddings"]
-    listed = [embeddings] if isinstance(embeddings, str) else embeddings
-    return {**part, **numbers, "embeddings": listed}
+    return {**part, "embeddings": [embeddings] if isinstance(embeddings, str) else embeddings}
 
 
 def _known(told: Mapping[str, Any], names: Iterable[str], where: str) -> None:
@@ -190,32 +231,6 @@ def _needed(told: Mapping[str, Any], names: Iterable[str], where: str) -> None:
 
 def _list(names: Iterable[str]) -> str:
     return ", ".join(names)
-
-
-def whole_numbers(value: Any) -> list[int]:
-    """Read whole numbers: one, a list, or text such as ``2,3`` and ``1-10``.
-
-    Raises
-    ------
-    UsageError
-        Something else, or a number below 1.
-
-    Examples
-    --------
-    >>> whole_numbers("1-3,7"), whole_numbers(20), whole_numbers([2, 3])
-    ([1, 2, 3, 7], [20], [2, 3])
-    """
-    parts = value if isinstance(value, list) else str(value).split(",")
-    numbers: list[int] = []
-    try:
-        for part in parts:
-            first, _, last = str(part).partition("-")
-            numbers += range(int(first), int(last or first) + 1)
-    except ValueError:
-        numbers = []
-    if not numbers or min(numbers) < 1:
-        raise UsageError(f"{value!r}: give whole numbers of at least 1, such as 2,3 or 1-10.")
-    return numbers
 
 
 # --------------------------------------------------------------------------- status

@@ -296,6 +296,15 @@ class Store:
             )
             return {key for (key,) in rows}
 
+    def open_failures(self) -> int:
+        """Count the calls that failed and that the next run would ask again."""
+        with self._said():
+            (count,) = self._database.execute(
+                "SELECT count(*) FROM calls WHERE reason IS NOT NULL AND NOT final AND tries < ?",
+                [MAX_TRIES],
+            ).fetchone()
+        return int(count)
+
     def spent(self, stage: str | None = None) -> Spent:
         """Add up what the calls of one stage, or of all, have used.
 
