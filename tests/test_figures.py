@@ -310,6 +310,14 @@ def test_names_of_the_data_are_text_and_not_mathematics():
     assert labels == [r"\$x^2\$", r"a\u001bb", "x" * 23 + "…"]
 
 
+@pytest.mark.filterwarnings("error")
+def test_characters_that_the_font_lacks_are_spelled_out():
+    drawing = figures.draw(correlations(["1.0"], ("org/模型", "Čas ≥ ½")))
+    drawing.canvas.draw()
+    labels = {tick.get_text() for tick in drawing.axes[0].get_yticklabels()}
+    assert labels == {r"org/\u6a21\u578b", "Čas ≥ ½"}
+
+
 def test_listings_and_tables_are_not_drawn(data):
     for entry in (FIGURES[22], catalogue.TABLES[1]):
         with pytest.raises(ValueError, match="not drawn"):

@@ -11,6 +11,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import matplotlib as mpl
@@ -22,6 +23,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.collections import PatchCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from matplotlib.font_manager import findfont, get_font
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Patch, Rectangle
 
@@ -162,8 +164,19 @@ def _set_symbols(text: str, font: str = "bf") -> str:
 
 
 def _as_is(text: str) -> str:
-    """Text of a dataset, with what matplotlib would take for mathematics kept as text."""
-    return visible(text, 200).replace("$", r"\$")
+    """Text of a dataset, with what matplotlib would take for mathematics kept as text.
+
+    Characters that the font lacks are spelled out: another font would differ between machines.
+    """
+    known = _characters()
+    shown = [c if ord(c) in known else f"\\u{ord(c):04x}" for c in visible(text, 200)]
+    return "".join(shown).replace("$", r"\$")
+
+
+@cache
+def _characters() -> frozenset[int]:
+    """Characters that the style's font can draw, which comes with matplotlib."""
+    return frozenset(get_font(findfont(STYLE["font.family"])).get_charmap())
 
 
 def _embedding(code: str) -> str:
@@ -373,7 +386,7 @@ def _draw_scale(sheet: _Sheet, result: Result, colours: ScalarMappable, y: float
     edges = np.linspace(low, high, 62)
     steps = [Rectangle((edge, 0), high - edge, 1) for edge in edges[:-1]]  # overlap: no seams
     shades = colours.to_rgba((edges[:-1] + edges[1:]) / 2)
-    axes.add_collection(PatchCollection(steps, fc=shades, lw=0), autolim=False)
+    axes.add_collection(PatchCollection(steps, fc=shades, lw=0, antialiased=False), autolim=False)
     axes.set(xlim=(low, high), ylim=(0, 1), yticks=[])
     axes.set_xticks([low, 0, high], [f"{low:g}".replace("-", "−"), "0", f"{high:g}"])
     axes.spines[:].set_visible(False)
