@@ -1,14 +1,13 @@
 """Each relation of the format is broken once and must be found, with file, record and id."""
 
-import copy
 import itertools
 from pathlib import Path
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 
 from retrieval_quality import schema
+from retrieval_quality import validate as module
 from retrieval_quality.dataset import open_path, store
 from retrieval_quality.errors import DataError
 from retrieval_quality.validate import (
@@ -60,16 +59,16 @@ def texts_row(sample, **more):
     return {"id": sample, "q": "?", "p": ["p0", "p1", "p2"], "n": ["n0", "n1", "n2"], **more}
 
 
-def sound():
-    samples = ["A-0", "Hp-e-1"]
+def sound(samples=("A-0", "Hp-e-1")):
+    categories = {"c1": "math.ca", "c2": "math.pr", "q2": "probability"}
     return {
         "texts": [
-            texts_row("A-0", c1="math.ca", c2="math.pr", q2="probability"),
-            texts_row("Hp-e-1", c1=None, c2=None, q2=None),
+            texts_row(sample, **(categories if sample[0] == "A" else dict.fromkeys(categories)))
+            for sample in samples
         ],
         "ranked": [ranked_row(sample) for sample in samples],
         "graded": [graded_row(sample, top_k) for sample in samples for top_k in (1, 2, 4)],
-        "human": [{**graded_row("Hp-e-1", 2), "grade_human_1": 3.0}],
+        "human": [{**graded_row(sample, 2), "grade_human_1": 3.0} for sample in samples],
     }
 
 
@@ -83,6 +82,9 @@ def test_sound_data_break_nothing(tmp_path):
     report = validate(stored(sound(), tmp_path))
     assert report.ok
     report.require()
+    assert report.lines()[0] == "made up: every relation holds"
+    assert len(report.lines()) == 1 + len(report.checks)
+    assert report.as_dict()["ok"] is True
     table = report.table()
     assert (table["failures"] == 0).all()
     assert (table["skipped"] == "").all()
@@ -92,70 +94,70 @@ def test_sound_data_break_nothing(tmp_path):
     assert table["check"].is_unique
 
 
-def change(part, row, **values):
-    def apply(parts):
-        parts[part][row].update(values)
-
-    return apply
-
-
-def without_second_ranked(parts):
-    del parts["ranked"][1]
-
-
 BROKEN = {
-    "texts-id": change("texts", 1, id="Hp-e-x"),
-    "texts-categories": change("texts", 1, c1="math.ca"),
-    "ranked-id-in-texts": change("texts", 1, id="Hp-e-2"),
-    "graded-id-in-texts": change("texts", 1, id="Hp-e-2"),
-    "ranked-Nc": change("ranked", 1, Nc=1),
-    "ranked-Np": change("ranked", 1, Np=1),
-    "ranked-Np-Nc": change("ranked", 1, Np=5),
-    "ranked-lengths": change("ranked", 1, P=[0.0, 0.5]),
-    "ranked-K": change("ranked", 1, K=[2, 1, 4]),
-    "ranked-rank": change("ranked", 1, rank=[3, 1, 0, 2, 2]),
-    "ranked-candidates": change("texts", 1, n=["n0"]),
-    "ranked-positives": change("texts", 1, p=["p0"]),
-    "ranked-negatives": change("texts", 1, p=["p0"] * 9, n=["n0", "n1"]),
-    "ranked-P": change("ranked", 1, P=[0.0, 0.5, 0.51]),
-    "ranked-R": change("ranked", 1, R=[0.0, 0.5 + 2e-9, 1.0]),
-    "graded-Nc": change("graded", 4, Nc=1),
-    "graded-Np": change("graded", 4, Np=1),
-    "graded-Np-Nc": change("graded", 4, Np=5),
-    "graded-lengths": change("graded", 4, rank=[3, 1, 0]),
-    "graded-positives": change("graded", 4, inK=[1, 2]),
-    "graded-inK": change("graded", 4, inK=[1, 0]),
-    "graded-P": change("graded", 4, P=0.5 + 2e-9),
-    "graded-R": change("graded", 4, R=float("nan")),
-    "graded-grade": change("graded", 4, grade=4.5),
-    "graded-in-ranked": without_second_ranked,
-    "graded-K": change("ranked", 1, K=[1, 3, 4]),
-    "graded-rank": change("graded", 4, rank=[1, 3]),
-    "human-in-graded": change("human", 0, K=3),
+    "texts-id": ("texts", {"id": "Hp-e-x"}),
+    "texts-categories": ("texts", {"c1": "math.ca"}),
+    "ranked-id-in-texts": ("texts", {"id": "Hp-e-1000"}),
+    "graded-id-in-texts": ("texts", {"id": "Hp-e-2000"}),
+    "ranked-Nc": ("ranked", {"Nc": 1}),
+    "ranked-Np": ("ranked", {"Np": 1}),
+    "ranked-Np-Nc": ("ranked", {"Np": 5}),
+    "ranked-lengths": ("ranked", {"P": [0.0, 0.5]}),
+    "ranked-K": ("ranked", {"K": [2, 1, 4]}),
+    "ranked-rank": ("ranked", {"rank": [3, 1, 0, 2, 2]}),
+    "ranked-candidates": ("texts", {"n": ["n0"]}),
+    "ranked-positives": ("texts", {"p": ["p0"]}),
+    "ranked-negatives": ("texts", {"p": ["p0"] * 9, "n": ["n0", "n1"]}),
+    "ranked-P": ("ranked", {"P": [0.0, 0.5, 0.5 + 2e-9]}),
+    "ranked-R": ("ranked", {"R": [0.0, 0.5 + 2e-9, 1.0]}),
+    "graded-Nc": ("graded", {"Nc": 1}),
+    "graded-Np": ("graded", {"Np": 1}),
+    "graded-Np-Nc": ("graded", {"Np": 5}),
+    "graded-lengths": ("graded", {"rank": [3, 1, 0]}),
+    "graded-positives": ("graded", {"inK": [1, 2]}),
+    "graded-inK": ("graded", {"inK": [1, 0]}),
+    "graded-P": ("graded", {"P": 0.5 + 2e-9}),
+    "graded-R": ("graded", {"R": float("nan")}),
+    "graded-grade": ("graded", {"grade": 4.5}),
+    "graded-in-ranked": ("ranked", {"E": "E5Sv2"}),
+    "graded-K": ("ranked", {"K": [1, 3, 4]}),
+    "graded-rank": ("graded", {"rank": [1, 3]}),
+    "human-in-graded": ("human", {"K": 3}),
 }
-FIRST = {
-    "texts": ("record 2", "Hp-e-"),
-    "ranked": ("record 2", "Hp-e-1"),
-    "human": ("record 1", ""),
-}
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory):
+    """Check a dataset in which sample n breaks relation n, and all rows that break are named."""
+    parts = sound([f"Hp-e-{number}" for number in range(len(BROKEN) + 1)])
+    for number, (part, values) in enumerate(BROKEN.values()):
+        parts[part][3 * number + 1 if part == "graded" else number].update(values)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "EXAMPLES", 10_000)
+        return validate(stored(parts, tmp_path_factory.mktemp("broken")))
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_relation_is_found_with_its_row(tmp_path, name):
-    parts = copy.deepcopy(sound())
-    BROKEN[name](parts)
-    report = validate(stored(parts, tmp_path))
-    failed = {check.name: check for check in report.failed}
-    assert name in failed
-    check = failed[name]
-    assert check.failures == (3 if name in ("graded-in-ranked", "graded-id-in-texts") else 1)
-    record = {"graded-in-ranked": "record 4", "graded-id-in-texts": "record 4"}.get(
-        name, "record 5"
-    )
-    record, sample = FIRST.get(check.part, (record, "Hp-e-1"))
-    assert check.examples[0].startswith(f"samples_{check.part} {record}, id {sample}")
+def test_a_broken_relation_is_found_with_its_row(broken, name):
+    check = next(check for check in broken.failed if check.name == name)
+    number = list(BROKEN).index(name)
+    record = 3 * number + 2 if check.part == "graded" else number + 1
+    if name in ("graded-in-ranked", "graded-id-in-texts"):
+        record -= 1  # all three rows of the sample, from the first
+    sample = "Hp-e-x" if name == "texts-id" else f"Hp-e-{number}"
+    start = f"samples_{check.part} record {record}, id {sample}: "
+    assert [example for example in check.examples if example.startswith(start)]
+    assert len(check.examples) == check.failures
+
+
+def test_a_sound_sample_among_broken_ones_is_not_named(broken):
+    examples = [example for check in broken.checks for example in check.examples]
+    assert not [example for example in examples if f"id Hp-e-{len(BROKEN)}:" in example]
+    assert not broken.ok
+    assert broken.as_dict()["ok"] is False
+    assert set(examples) <= {line.strip() for line in broken.lines()}
     with pytest.raises(DataError, match="made up breaks its format"):
-        report.require()
+        broken.require()
 
 
 def test_every_relation_but_the_unique_keys_is_broken_above():
@@ -262,4 +264,3 @@ def test_the_shared_data_are_sound(tmp_path, name):
     keyed = ranked.set_index(["id", "E", "Nc", "Np"], drop=False)
     for row in dataset.read("graded").head(300).to_dict("records"):
         check_graded(row, keyed.loc[(row["id"], row["E"], row["Nc"], row["Np"])])
-    assert isinstance(report.table(), pd.DataFrame)

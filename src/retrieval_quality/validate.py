@@ -231,12 +231,12 @@ class Report:
     def require(self) -> None:
         """Raise a DataError that names the first rows of each relation that does not hold."""
         if not self.ok:
-            lines = [
+            broken = [
                 f"{check.relation}: broken by {check.failures} of {check.rows} rows "
                 f"({'; '.join(check.examples)})"
                 for check in self.failed
             ]
-            raise DataError(f"{self.source} breaks its format. " + " ".join(lines))
+            raise DataError(f"{self.source} breaks its format. {' '.join(broken)}")
 
 
 @dataclass(frozen=True)
@@ -489,9 +489,18 @@ def validate(dataset: Dataset, *, published: bool | None = None) -> Report:
 
     Examples
     --------
-    >>> from retrieval_quality.validate import Check, Report
-    >>> Report("somewhere", (Check("graded-K", "graded", "K is there", 10, 0),)).ok
-    True
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from retrieval_quality.dataset import store
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> graded = pd.DataFrame({
+    ...     "id": ["A-0"], "E": "ME5S", "Nc": 5, "Np": 2, "K": 1, "rank": [[1]], "inK": [[1]],
+    ...     "answer_ideal": "", "answer_topK": "", "grade": 4, "P": 1.0, "R": 1.0})
+    >>> dataset = store({"graded": graded}, name="one", source="one row", digest="0" * 64,
+    ...                 cache=Path(folder.name))
+    >>> validate(dataset).failed[0].examples
+    ('samples_graded record 1, id A-0: R 1.0, sum(inK) 1, Np 2',)
+    >>> folder.cleanup()
     """
     if published is None:
         published = dataset.commit is not None and not dataset.simulated
