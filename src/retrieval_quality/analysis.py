@@ -118,26 +118,29 @@ def compute(entry: Entry, dataset: Dataset, parameters: Parameters | None = None
 
 
 @dataclass(frozen=True)
-class _Source:
+class Source:
     """A dataset as the key of a cache: the same content is the same key."""
 
     dataset: Any
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Source) and self.dataset.digest == other.dataset.digest
+        return isinstance(other, Source) and self.dataset.digest == other.dataset.digest
 
     def __hash__(self) -> int:
         return hash(self.dataset.digest)
 
 
 @lru_cache(maxsize=2)
-def _rows(source: _Source, embeddings: tuple[str, ...], datasets: tuple[str, ...]) -> pd.DataFrame:
+def scored_rows(
+    source: Source, embeddings: tuple[str, ...], datasets: tuple[str, ...]
+) -> pd.DataFrame:
+    """Scored rows of a run, read once in a process."""
     return source.dataset.scored(embeddings, datasets)
 
 
 @lru_cache(maxsize=32)
 def _cells(
-    source: _Source,
+    source: Source,
     embeddings: tuple[str, ...],
     datasets: tuple[str, ...],
     segmentation: str,
@@ -147,7 +150,7 @@ def _cells(
     require_2k: bool,
     alpha: str | float,
 ) -> pd.DataFrame:
-    rows = _rows(source, embeddings, datasets)
+    rows = scored_rows(source, embeddings, datasets)
     if rows.empty:
         return pd.DataFrame(columns=list(CELL_COLUMNS))
     return correlation.correlate(
@@ -163,14 +166,14 @@ def _cells(
 
 @lru_cache(maxsize=8)
 def _sizes(
-    source: _Source,
+    source: Source,
     embeddings: tuple[str, ...],
     datasets: tuple[str, ...],
     segmentation: str,
     require_2k: bool,
 ) -> pd.DataFrame:
     """Rows of every segment, large enough or not: ``dataset, embedding, segment, n, n_total``."""
-    rows = _rows(source, embeddings, datasets)
+    rows = scored_rows(source, embeddings, datasets)
     n_total = segments.segment_sizes(rows, segmentation)
     if not require_2k:
         return n_total
@@ -228,7 +231,7 @@ def _correlations(
     shared = () if entry.require_2k else _SHARED_MEASURES
     measures = entry.measures if not set(entry.measures) <= set(shared) else shared
     cells = _cells(
-        _Source(dataset),
+        Source(dataset),
         run.embeddings,
         run.datasets,
         segmentation,
@@ -253,12 +256,12 @@ def _segment_sizes(entry: Entry, dataset: Dataset, run: Parameters) -> pd.DataFr
     """Sizes of the entry's segments, plain text in the key columns; all datasets if it has none."""
     segmentation, _ = _segmentation(entry, run)
     sizes = _sizes(
-        _Source(dataset), run.embeddings, run.datasets, segmentation, entry.require_2k
+        Source(dataset), run.embeddings, run.datasets, segmentation, entry.require_2k
     ).astype({"dataset": "str", "embedding": "str", "segment": "str"})
     return sizes[sizes["dataset"] == entry.dataset] if entry.dataset else sizes
 
 
-def _in_order(numbers: pd.DataFrame, last: Sequence[str] = ()) -> pd.DataFrame:
+def in_order(numbers: pd.DataFrame, last: Sequence[str] = ()) -> pd.DataFrame:
     """Sort by dataset, embedding and segment as the paper does, then by other columns as given."""
     ranks = {
         "dataset": _ranks(schema.dataset_order(list(numbers["dataset"].unique()))),
@@ -293,7 +296,7 @@ def segment_order(labels: Sequence[str]) -> list[str]:
     return sorted(labels, key=place)
 
 
-def _too_small(entry: Entry, dataset: Dataset, run: Parameters) -> str:
+def why_empty(entry: Entry, dataset: Dataset, run: Parameters) -> str:
     """Say why no segment of an entry can be shown."""
     _, fewest = _segmentation(entry, run)
     sizes = _segment_sizes(entry, dataset, run)
@@ -354,12 +357,12 @@ def _schematic(entry: Entry, dataset: Dataset, run: Parameters) -> Result:
 
 def _distribution(entry: Entry, dataset: Dataset, run: Parameters) -> Result:
     """Share of each grade in every ratio segment that is large enough."""
-    rows = _rows(_Source(dataset), run.embeddings, run.datasets)
+    rows = scored_rows(Source(dataset), run.embeddings, run.datasets)
     rows = rows[rows["dataset"].astype("str") == entry.dataset]
     sizes = _segment_sizes(entry, dataset, run)
     kept = sizes[sizes["n"] >= run.min_samples_ratio]
     if kept.empty:
-        return _nothing(entry, dataset, run, SHARE_COLUMNS)
+        return nothing(entry, dataset, run, SHARE_COLUMNS)
     keys = ["dataset", "embedding", "segment"]
     graded = pd.DataFrame(
         {
@@ -374,7 +377,7 @@ def _distribution(entry: Entry, dataset: Dataset, run: Parameters) -> Result:
     numbers = kept.merge(grades, how="cross").merge(counts, on=[*keys, "grade"], how="left")
     numbers["count"] = numbers["count"].fillna(0).astype("int64")
     numbers["share"] = numbers["count"] / numbers["n"]
-    numbers = _in_order(numbers[list(SHARE_COLUMNS)], ["grade"])
+    numbers = in_order(numbers[list(SHARE_COLUMNS)], ["grade"])
     return Result(
         entry,
         run,
@@ -391,7 +394,7 @@ def _narrow_wide(entry: Entry, dataset: Dataset, run: Parameters) -> Result:
     cells = _correlations(entry, dataset, run, tuple(COEFFICIENTS))
     numbers = cells[cells["coefficient"] == entry.coefficient]
     if numbers.empty:
-        return _nothing(entry, dataset, run, CELL_COLUMNS, entry.coefficient)
+        return nothing(entry, dataset, run, CELL_COLUMNS, entry.coefficient)
     numbers = _complete(numbers, _segment_sizes(entry, dataset, run), run.min_samples_width)
     low = min(0.0, _below(cells["correlation"].min()))
     high = max(0.0, -_below(-cells["correlation"].max()))
@@ -406,7 +409,7 @@ def _by_ratio(entry: Entry, dataset: Dataset, run: Parameters) -> Result:
     cells = _correlations(entry, dataset, run, (coefficient,))
     numbers = cells[cells["dataset"] == entry.dataset]
     if numbers.empty:
-        return _nothing(entry, dataset, run, CELL_COLUMNS, coefficient)
+        return nothing(entry, dataset, run, CELL_COLUMNS, coefficient)
     numbers = _complete(numbers, _segment_sizes(entry, dataset, run), run.min_samples_ratio)
     return _cell_result(entry, dataset, run, numbers, coefficient, (-1.0, 1.0))
 
@@ -422,7 +425,7 @@ def _cell_result(
     numbers = numbers.assign(reason=numbers["reason"].fillna(""))
     first = {name: rank for rank, name in enumerate(entry.measures)}
     numbers = numbers.sort_values("measure", key=lambda names: names.map(first), kind="stable")
-    numbers = _in_order(numbers[list(CELL_COLUMNS)], ["measure"])
+    numbers = in_order(numbers[list(CELL_COLUMNS)], ["measure"])
     once = numbers.drop_duplicates(["dataset", "embedding", "segment"])
     notes = (*_row_notes(once), *_undefined_notes(numbers, "correlation"))
     return Result(
@@ -443,11 +446,11 @@ def _difference(entry: Entry, dataset: Dataset, run: Parameters) -> Result:
     cells = _correlations(entry, dataset, run, (coefficient,))
     numbers = cells[cells["dataset"] == entry.dataset]
     if numbers.empty:
-        return _nothing(entry, dataset, run, DIFFERENCE_COLUMNS, coefficient)
+        return nothing(entry, dataset, run, DIFFERENCE_COLUMNS, coefficient)
     largest = _subtract(cells, entry.measures)["difference"].abs().max()
     limit = max(_SCALE_STEP, -_below(-largest)) if largest == largest else 1.0
     numbers = _complete(numbers, _segment_sizes(entry, dataset, run), run.min_samples_ratio)
-    numbers = _in_order(_subtract(numbers, entry.measures))
+    numbers = in_order(_subtract(numbers, entry.measures))
     zeros = int((numbers["difference"] == 0).sum())
     same = (f"{zeros} of {len(numbers)} differences are exactly 0.",) if zeros else ()
     return Result(
@@ -517,14 +520,15 @@ def _undefined_notes(numbers: pd.DataFrame, value: str) -> tuple[str, ...]:
     return (f"{len(empty)} of {len(numbers)} cells have no value: {counted}.",)
 
 
-def _nothing(
+def nothing(
     entry: Entry,
     dataset: Dataset,
     run: Parameters,
     columns: Sequence[str],
     coefficient: str = "",
 ) -> Result:
-    missing = _too_small(entry, dataset, run)
+    """Give a result without numbers that says why no segment can be shown."""
+    missing = why_empty(entry, dataset, run)
     empty = pd.DataFrame(columns=list(columns))
     return Result(entry, run, empty, coefficient, missing=missing, simulated=dataset.simulated)
 
@@ -560,7 +564,7 @@ def _ranked_table(entry: Entry, dataset: Dataset, run: Parameters) -> Result:
 
 def _count_table(entry: Entry, dataset: Dataset, run: Parameters) -> Result:
     """Table 2: ranked and graded samples by subset, and how many are narrow or wide."""
-    rows = _rows(_Source(dataset), run.embeddings, run.datasets)
+    rows = scored_rows(Source(dataset), run.embeddings, run.datasets)
     narrow = segments.label_segments(rows, "narrow-wide") == segments.NARROW
     counts = (
         pd.DataFrame(
