@@ -20,7 +20,7 @@ import pandas as pd
 from numba import njit
 from numpy.typing import NDArray
 
-from retrieval_quality.correlation import ALPHAS, profile
+from retrieval_quality.correlation import ALPHAS, curves_of
 from retrieval_quality.counts import (
     COEFFICIENTS,
     Counts,
@@ -35,6 +35,9 @@ from retrieval_quality.measures import MEASURES, lookup
 
 FALLBACK_ALPHA = 0.5
 """Used where there is no other dataset to take alpha from."""
+
+STEADY = 0.95
+"""Share of replicates on which a cell must be defined to enter a summary over cells."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,31 @@ class Cells:
     def difference(self, first: str, second: str) -> FloatArray:
         """First measure's coefficient less the second's, shape (1 + replicates, cells)."""
         return self.values[first] - self.values[second]
+
+
+def steady(values: FloatArray) -> NDArray[np.bool_]:
+    """Which cells are defined on the data and on most of the replicates.
+
+    With few queries a replicate may draw a constant grade or measure. A cell that is undefined on
+    the data, or on more than one replicate in twenty, is left out of summaries over cells;
+    otherwise a replicate's summary is over the cells that are defined in it.
+
+    Parameters
+    ----------
+    values : ndarray, shape (1 + replicates, cells)
+        From `Cells`.
+
+    Returns
+    -------
+    ndarray of bool, shape (cells,)
+
+    Examples
+    --------
+    >>> steady(np.array([[0.1, np.nan], [0.2, 0.1]])).tolist()
+    [True, False]
+    """
+    known = ~np.isnan(values)
+    return np.asarray(known[0] & (known.mean(axis=0) >= STEADY))
 
 
 def gather(
@@ -155,12 +183,10 @@ def _weights(
     return query.astype(np.int64), weights
 
 
-def _foreign_alphas(
-    counts: Counts, measure: str, datasets: NDArray[Any]
-) -> dict[str, float]:
+def _foreign_alphas(counts: Counts, measure: str, datasets: NDArray[Any]) -> dict[str, float]:
     """Best alpha of the mean over the other datasets' cells, for each dataset."""
     values, table = evaluate(counts, MEASURES[measure], ALPHAS)
-    curves = profile(values, table)[:, :, COEFFICIENTS.index("spearman")]
+    curves = curves_of(values, table)[:, :, COEFFICIENTS.index("spearman")]
     found = {}
     for dataset in dict.fromkeys(datasets):
         others = curves[(datasets != dataset) & ~np.isnan(curves).any(axis=1)]
