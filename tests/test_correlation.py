@@ -15,7 +15,7 @@ from retrieval_quality.correlation import (
     COLUMNS,
     correlate,
     differences,
-    profile,
+    curves_of,
 )
 from retrieval_quality.counts import count_rows, evaluate
 from retrieval_quality.errors import DataError, UsageError
@@ -158,7 +158,7 @@ def test_profiles_equal_scipy(measure):
     alphas = ALPHAS[::39]
     counts = count_rows(rows, segmentation="narrow-wide", columns=chosen.columns)
     values, table = evaluate(counts, chosen, alphas)
-    curves = profile(values, table)
+    curves = curves_of(values, table)
     for cell, place in enumerate(counts.cells.itertuples()):
         wide = rows["K"] >= rows["Np"]
         segment = rows[(rows["dataset"] == place.dataset) & (wide == (place.segment == "wide"))]
@@ -370,7 +370,7 @@ def test_the_order_of_rows_and_the_number_of_threads_do_not_matter():
     assert np.allclose(found["correlation"], shuffled["correlation"], atol=1e-8, equal_nan=True)
     counts = count_rows(rows, columns=MEASURES["T"].columns)
     scores, table = evaluate(counts, MEASURES["T"], ALPHAS)
-    assert np.array_equal(profile(scores, table, 1), profile(scores, table, 5), equal_nan=True)
+    assert np.array_equal(curves_of(scores, table, 1), curves_of(scores, table, 5), equal_nan=True)
 
 
 def test_another_grade_column_with_grades_between_the_whole_ones():

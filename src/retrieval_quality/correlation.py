@@ -156,7 +156,7 @@ def _best(
     """Alpha and coefficients of every cell, each of shape (cells, 4)."""
     if not measure.has_alpha:
         values, table = evaluate(counts, measure, ALPHAS)
-        curves, alphas = profile(values, table), np.array([np.nan])
+        curves, alphas = curves_of(values, table), np.array([np.nan])
     elif alpha == "exact":
         return exact.maxima(counts, measure)
     elif ties == "exact":
@@ -165,12 +165,12 @@ def _best(
     else:
         alphas = alpha_values(alpha)
         values, table = evaluate(counts, measure, alphas)
-        curves = profile(values, table)
+        curves = curves_of(values, table)
     rounded = alpha == "published" and ties == "published"
     return table, *maximum(curves, alphas, DECIMALS if rounded else None)
 
 
-def profile(values: FloatArray, table: Table, threads: int | None = None) -> FloatArray:
+def curves_of(values: FloatArray, table: Table, threads: int | None = None) -> FloatArray:
     """Every coefficient of every cell at every alpha.
 
     Parameters
@@ -191,14 +191,14 @@ def profile(values: FloatArray, table: Table, threads: int | None = None) -> Flo
 
     def work(first: int, last: int) -> None:
         start = table.start[first : last + 1]
-        _profile(values, start, table.key, table.counts, table.grades, out[first:last])
+        _fill_curves(values, start, table.key, table.counts, table.grades, out[first:last])
 
     in_threads(work, table.start, threads)
     return out
 
 
 @compiled
-def _profile(
+def _fill_curves(
     values: FloatArray,
     start: IntArray,
     key: IntArray,

@@ -62,12 +62,15 @@ class Table:
         Rows of that cell and key by grade.
     grades : ndarray of float64, shape (grades,)
         The grades, ascending.
+    entry : ndarray of int64, shape (entries of the `Counts`,)
+        Where each of them was counted; -1 where it was left out.
     """
 
     start: IntArray
     key: IntArray
     counts: FloatArray
     grades: FloatArray
+    entry: IntArray
 
     def __len__(self) -> int:
         return len(self.start) - 1
@@ -144,17 +147,19 @@ class Counts:
         """
         used = key >= 0
         width = int(key.max(initial=0)) + 1
-        pairs, entry = np.unique(self.cell[used] * width + key[used], return_inverse=True)
+        pairs, found = np.unique(self.cell[used] * width + key[used], return_inverse=True)
+        entry = np.full(len(key), -1, dtype=np.int64)
+        entry[used] = found
         n_grades = max(len(self.grades), 1)
         counts: FloatArray = np.bincount(
-            entry * n_grades + self.grade[used],
+            found * n_grades + self.grade[used],
             weights=self.count[used],
             minlength=len(pairs) * n_grades,
         ).astype(np.float64, copy=False)
         counts = counts.reshape(len(pairs), n_grades)
         start = np.searchsorted(pairs // width, np.arange(len(self.cells) + 1))
         grades = self.grades if len(self.grades) else np.array([np.nan])
-        return Table(start.astype(np.int64), pairs % width, counts, grades)
+        return Table(start.astype(np.int64), pairs % width, counts, grades, entry)
 
 
 def count_rows(
