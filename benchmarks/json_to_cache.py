@@ -1,4 +1,4 @@
-"""Convert a graded JSON file of about 0.5 GB: seconds and peak memory, beside ``json.load``.
+"""Convert a graded JSON file of about 0.5 GB: time and peak memory, beside ``json.load``.
 
 The file has the keys and the number of rows of the published one; its answers are filler. Each
 reader runs in a process of its own, whose peak memory the system reports.
@@ -66,9 +66,15 @@ def write(path: Path, rows: int, characters: int) -> None:
         file.write("]")
 
 
-def measure(code: str, cache: str) -> tuple[float, float]:
-    """Run code in a process of its own; return seconds and peak memory in GB."""
-    probe = f"{code}\nimport resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+def measure(code: str, cache: str) -> tuple[float, float, float]:
+    """Run code in a process of its own; return seconds, CPU seconds and peak memory in GB.
+
+    All include the start of Python and the imports.
+    """
+    probe = (
+        f"{code}\nimport resource, time\n"
+        "print(time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
     begin = time.perf_counter()
     run = subprocess.run(
         [sys.executable, "-c", probe],
@@ -77,7 +83,9 @@ def measure(code: str, cache: str) -> tuple[float, float]:
         text=True,
         check=True,
     )
-    return time.perf_counter() - begin, int(run.stdout.split()[-1]) / 2**20
+    seconds = time.perf_counter() - begin
+    cpu, kilobytes = run.stdout.split()
+    return seconds, float(cpu), int(kilobytes) / 2**20
 
 
 def main() -> None:
@@ -89,10 +97,10 @@ def main() -> None:
         path = Path(folder) / "samples_graded.json"
         write(path, options.rows, options.characters)
         print(f"{options.rows} rows, {path.stat().st_size / 1e9:.2f} GB")
-        print(f"{'reader':28} {'seconds':>8} {'peak GB':>8}")
+        print(f"{'reader':28} {'seconds':>8} {'CPU s':>8} {'peak GB':>8}")
         for name, code in READERS.items():
-            seconds, memory = measure(code.format(path=str(path)), str(Path(folder) / "cache"))
-            print(f"{name:28} {seconds:8.1f} {memory:8.2f}")
+            figures = measure(code.format(path=str(path)), str(Path(folder) / "cache"))
+            print(f"{name:28} {figures[0]:8.1f} {figures[1]:8.1f} {figures[2]:8.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -812,6 +812,16 @@ def test_stored_tables_come_back_with_the_declared_types(cache):
     assert lookup("cd" * 32, cache) is None
 
 
+def test_slow_queries_show_no_progress_among_the_results():
+    code = """
+from retrieval_quality.dataset import connect
+connection = connect()
+print(connection.sql("SELECT current_setting('enable_progress_bar')").fetchall())
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "[(False,)]\n"
+
+
 # --- the data that comes with the task --------------------------------------------------------
 
 

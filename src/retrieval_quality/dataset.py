@@ -199,7 +199,7 @@ class Dataset:
         DataFrame
             Columns ``part``, ``embedding`` (empty for texts), ``subset``, ``rows``.
         """
-        with duckdb.connect() as connection:
+        with connect() as connection:
             tables = [
                 _sql(
                     connection,
@@ -236,7 +236,7 @@ class Dataset:
         tuple of int
             Ids with more than one distinct ``answer_ideal``, and ids in all.
         """
-        with duckdb.connect() as connection:
+        with connect() as connection:
             row = _sql(
                 connection,
                 """SELECT count(*) FILTER (lowest <> highest) AS varying, count(*) AS ids
@@ -293,6 +293,17 @@ def open_path(path: str | Path, *, cache: Path | None = None, progress: bool = T
             shutil.rmtree(found.folder, ignore_errors=True)
             raise DataError(f"{path}: a file changed while it was read. Try again.")
     return dataclasses.replace(found, name=_name(Path(path)), source=str(path))
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """Open a database in memory, for SQL over Parquet files, that never writes to stdout.
+
+    Where Python was not started from a file (a notebook, ``python -c``) DuckDB would show the
+    progress of a slow query there, among the results.
+    """
+    connection = duckdb.connect()
+    connection.execute("SET enable_progress_bar = false")
+    return connection
 
 
 def lookup(digest: str, cache: Path | None = None) -> Dataset | None:
@@ -394,7 +405,7 @@ def store(
             if isinstance(tables, pa.Table):
                 tables = [tables]
             _write(folder / f"{part}.parquet", (_cast(part, table) for table in tables))
-        with duckdb.connect() as connection:
+        with connect() as connection:
             for part in parts:
                 _refuse_duplicates(connection, folder, part, source)
             if "graded" in parts:

@@ -18,7 +18,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +25,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from retrieval_quality import schema
-from retrieval_quality.dataset import Dataset, lookup, store
+from retrieval_quality.dataset import Dataset, connect, lookup, store
 from retrieval_quality.errors import DataError, UsageError
 
 MODEL_VERSION = 1
@@ -635,7 +634,7 @@ def _write_part(dataset: Dataset, part: str, path: Path) -> None:
         return
     grades = [name for name in dataset.columns(part) if name.startswith("grade")]
     whole = ", ".join(f'CAST("{name}" AS TINYINT) AS "{name}"' for name in grades)
-    with duckdb.connect() as connection:
+    with connect() as connection:
         connection.execute(
             f"COPY (SELECT * {f'REPLACE ({whole})' if whole else ''} FROM read_parquet($source)) "
             "TO $path (FORMAT json, ARRAY true)",
