@@ -10,7 +10,7 @@ import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from retrieval_quality import schema
 from retrieval_quality.errors import UsageError
@@ -18,7 +18,15 @@ from retrieval_quality.measures import MEASURES
 from retrieval_quality.parameters import COEFFICIENTS, Parameters
 
 Kind = Literal[
-    "schematic", "distribution", "narrow-wide", "correlation", "difference", "code", "table"
+    "schematic",
+    "distribution",
+    "narrow-wide",
+    "correlation",
+    "difference",
+    "code",
+    "table",
+    "study",
+    "study-table",
 ]
 
 _CODE = {
@@ -54,7 +62,8 @@ class Entry:
     require_2k
         Whether only rows whose 2K row exists count.
     topic
-        For code: ``texts``, ``ranked`` or ``graded``.
+        For code: ``texts``, ``ranked`` or ``graded``. For a study: what is worked out, a key of
+        `studies.STUDIES`.
     """
 
     anchor: str
@@ -208,6 +217,40 @@ rounded ratio K/N_p (horizontal), at the best α of the published grid. Segments
                     2: "Samples of each subset for each embedding: ranked n_r, graded n_g, and "
                     "of the graded the narrow n_gn (K < N_p) and the wide n_gw (K ≥ N_p).",
                 }[self.number or 1]
+
+
+@dataclass(frozen=True)
+class Study(Entry):
+    """A picture or table that goes beyond the paper.
+
+    Attributes
+    ----------
+    heading
+        Its title.
+    words
+        Its caption.
+    axis
+        What the values of a picture are.
+    """
+
+    heading: str = ""
+    words: str = ""
+    axis: str = ""
+
+    @property
+    def label(self) -> str:
+        """How it is referred to."""
+        return "Study"
+
+    @property
+    def title(self) -> str:
+        """What it shows."""
+        return self.heading
+
+    def caption(self, parameters: Parameters | None = None) -> str:
+        """Say what is drawn and which segments are left out."""
+        fewest = (parameters or Parameters()).min_samples_ratio
+        return f"{self.words} Segments of fewer than {fewest} graded rows are left out."
 
 
 @dataclass(frozen=True)
@@ -368,6 +411,190 @@ ENTRIES: dict[str, Entry] = {
     entry.anchor: entry for entry in (*FIGURES.values(), *TABLES.values(), *EXTRAS)
 }
 
+INTERVALS = "study-intervals"
+
+
+def _declare_studies() -> dict[str, Study]:
+    def study(
+        notebook: str, topic: str, heading: str, words: str, axis: str = "", **more: Any
+    ) -> Study:
+        kind: Kind = "study" if axis else "study-table"
+        return Study(
+            f"study-{topic}",
+            kind,
+            notebook,
+            topic=topic,
+            heading=heading,
+            words=words,
+            axis=axis,
+            **more,
+        )
+
+    honest = "α is taken from the other datasets. Bars: 95% bootstrap intervals by query."
+    ranges = "Means over the embeddings and over the segments of a range of K/N_p"
+    studies = [
+        study(
+            "recall",
+            "recall-predicts",
+            "Recall beside the other measures",
+            f"Correlation of recall, precision and other measures with the grade. {ranges}; "
+            + honest,
+            "Spearman's ρ with the grade",
+            measures=("R", "P", "F", "T", "nDCG"),
+        ),
+        study(
+            "recall",
+            "recall-difference",
+            "What is lost without recall",
+            "Correlation with the grade of measures that need no N_p, minus that of recall on the "
+            f"same rows (for F_e: those whose 2K row exists). {ranges}; {honest}",
+            "ρ with the grade, minus that of R",
+            measures=("P", "T", "nDCG", "Fe"),
+        ),
+        study(
+            "recall",
+            "recall-kept",
+            "How much of recall's predictive power is kept",
+            "Mean correlation of each measure with the grade, divided by that of recall on the "
+            f"same segments; {honest} Where the interval of recall's own correlation reaches 0 "
+            "there is nothing to keep, and no value.",
+            measures=("P", "T", "nDCG", "Fe"),
+        ),
+        study(
+            "recall",
+            "recall-across",
+            "Who goes along with recall",
+            f"Correlation of measures with recall, across rows. {ranges}; α is taken from the "
+            "other datasets.",
+            "Spearman's ρ with R",
+            measures=("P", "T", "nDCG", "Fe"),
+        ),
+        study(
+            "honest-alpha",
+            "alpha-optimism",
+            "What choosing α on the same rows adds",
+            "Correlation of T with the grade at the best α of the same rows, cross-fitted (α from "
+            "half of the queries, measured on the other half), at the α of the other datasets for "
+            f"the same ratio, and at α = ½. {ranges}.",
+            "Spearman's ρ of T with the grade",
+            measures=("T",),
+        ),
+        study(
+            "honest-alpha",
+            "alpha-pick",
+            "If you must pick one α for T",
+            "For each range of K/N_p the α from 0 to 1, in steps of 0.05, at which the mean "
+            "correlation of T with the grade is greatest, every dataset with the same weight; the "
+            "α's whose mean is less than 0.01 below; and what each segment's own best α would add.",
+            measures=("T",),
+        ),
+        study(
+            "exact-alpha",
+            "exact-causes",
+            "What the published grid and float ties do",
+            "Largest change of a correlation in a range of K/N_p: by letting values tie that are "
+            "equal in exact arithmetic, on the published grid; then by trying every α instead of "
+            "the grid.",
+            "largest change of ρ",
+            measures=("F", "Fe", "T", "Tu"),
+        ),
+        study(
+            "exact-alpha",
+            "exact-figures",
+            "What exact ties and all α change in the figures",
+            "For each figure of the paper: how many cells change by more than 0.000001, and the "
+            "largest change with the published and the exact value.",
+        ),
+        study(
+            "controls",
+            "controls-gain",
+            "What the documents add to the grade",
+            "Mean grade with the top K minus that of the same question with no documents, with "
+            "random ones, and with the top K reversed, by range of K/N_p. Bars: 95% bootstrap "
+            "intervals by query.",
+            "grade gained",
+        ),
+        study(
+            "controls",
+            "controls-correlation",
+            "Measures against what the documents add",
+            "Correlation of measures with the grade itself, and with the grade less that of the "
+            f"same question without documents. {ranges}; α is taken from the other datasets.",
+            "Spearman's ρ",
+            measures=("R", "P", "T", "nDCG"),
+        ),
+        study(
+            "data-ratio-embedding",
+            "attribution",
+            "Data, ratio or embedding?",
+            "Share of the variation between segments that goes with the dataset, the ratio, the "
+            "embedding, the dataset's own course over the ratio, and the rest, on the grid of "
+            "segments that all share, with α from the other datasets. Bars: 95% bootstrap "
+            "intervals by query.",
+            "share of the variation",
+        ),
+        study(
+            "which-measure",
+            "which-measure",
+            "Which measure to watch without knowing N_p",
+            "The measure that needs no N_p whose mean correlation with the grade is highest, for "
+            "each dataset and range of K/N_p, with α from the other datasets; below it those that "
+            "cannot be told from it: the 95% bootstrap interval of the difference holds 0.",
+            "mean ρ with the grade",
+            measures=("T", "P", "nDCG", "hit", "RR"),
+        ),
+        study(
+            "which-measure",
+            "which-courses",
+            "Ten measures by ratio",
+            f"Correlation of measures with the grade. {ranges}; {honest}",
+            "Spearman's ρ with the grade",
+            measures=("T", "P", "nDCG", "hit", "RR", "F", "R", "F1", "AP", "nDCG_usual"),
+        ),
+        study(
+            "which-measure",
+            "which-all",
+            "The best of all measures, N_p known or not",
+            f"{ranges}: the highest correlation of all measures, those that cannot be told from "
+            "it, and the best of those that need no N_p with what it is behind.",
+            measures=("T", "P", "nDCG", "hit", "RR", "F", "R", "F1", "AP", "nDCG_usual"),
+        ),
+    ]
+    for measure in ("T", "F"):
+        studies.append(
+            study(
+                "honest-alpha",
+                f"alpha-curves-{measure.lower()}",
+                f"Correlation of {measure} against α",
+                f"Correlation of {measure} with the grade at every α, a line for each range of "
+                "K/N_p (mean over the embeddings and segments), with a dot at its maximum.",
+                f"Spearman's ρ of {measure} with the grade",
+                measures=(measure,),
+            )
+        )
+    differences = [entry for entry in FIGURES.values() if entry.kind == "difference"]
+    for entry in (*differences, *EXTRAS):
+        pair = "-minus-".join(entry.measures).lower()
+        studies.append(
+            Study(
+                f"{INTERVALS}-{pair}-{entry.dataset.lower()}",
+                "study",
+                "intervals",
+                dataset=entry.dataset,
+                measures=entry.measures,
+                require_2k=entry.require_2k,
+                topic="intervals",
+                heading=f"{entry.title}, cross-fitted",
+                words=f"{entry.label} anew: the difference at cross-fitted α. Framed and bold: it "
+                "stands, at a false discovery rate of 5% over the cells of this picture.",
+                axis="difference",
+            )
+        )
+    return {entry.anchor: entry for entry in studies}
+
+
+STUDIES: dict[str, Study] = _declare_studies()
+
 NOTEBOOKS: dict[str, Notebook] = {
     notebook.name: notebook
     for notebook in (
@@ -497,9 +724,10 @@ def find(text: str) -> Entry:
     if match := re.fullmatch(r"(fig(?:ure)?|table)[-.\s]*0*([0-9]+)", text.strip().lower()):
         return select("table" if match[1] == "table" else "figure", match[2])[0]
     anchor = text.strip().lower()
-    if anchor in ENTRIES:
-        return ENTRIES[anchor]
-    near = difflib.get_close_matches(anchor, ENTRIES, n=1)
+    known: dict[str, Entry] = {**ENTRIES, **STUDIES}
+    if anchor in known:
+        return known[anchor]
+    near = difflib.get_close_matches(anchor, known, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     raise UsageError(f"there is no figure or table {text!r}{hint}")
 
@@ -550,3 +778,23 @@ def find_notebook(name: str) -> Notebook:
 def group(entry: Entry) -> Sequence[Entry]:
     """Give the entries that share a scale with an entry: those of its kind in its notebook."""
     return [other for other in NOTEBOOKS[entry.notebook].entries if other.kind == entry.kind]
+
+
+def readme_table() -> str:
+    """Table of the README: every notebook with its figures and its page, in Markdown.
+
+    Examples
+    --------
+    >>> print(readme_table().splitlines()[2])
+    | 1 | [How a retrieval measure is judged](notebooks/schematic.md) | `notebooks/schematic.html` |
+    """
+    lines = ["| figures | notebook | page of the book |", "|---|---|---|"]
+    for notebook in NOTEBOOKS.values():
+        numbered = [entry for entry in notebook.entries if entry.number is not None]
+        shown = ", ".join(
+            f"Table {entry.number}" if entry.kind == "table" else str(entry.number)
+            for entry in numbered
+        )
+        path = f"notebooks/{notebook.name}"
+        lines.append(f"| {shown} | [{notebook.title}]({path}.md) | `{path}.html` |")
+    return "\n".join(lines)

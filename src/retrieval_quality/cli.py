@@ -370,7 +370,7 @@ def notebook(
         return
     if out is None:
         raise UsageError("notebook: --out FILE.ipynb is needed")
-    click.echo(book.run_notebook(name, _parse(None, pairs), Path(out)))
+    click.echo(book.run_notebook(name, pairs, Path(out)))
 
 
 @cli.command("book")
