@@ -8,6 +8,7 @@ executes every notebook, and renders every page anew with warnings as errors.
 from __future__ import annotations
 
 import ast
+import base64
 import csv
 import html
 import json
@@ -20,10 +21,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -183,8 +183,8 @@ def run_notebook(
         converted = _convert(source, folder / f"{source.stem}.ipynb")
         values = _checked(source.stem, _declared(converted), given)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _environment({**_KERNEL_ENVIRONMENT, "IPYTHONDIR": str(folder / "ipython")}):
-            failure = _execute(converted, target, values, Path.cwd())[1]
+        environment = {"IPYTHONDIR": str(folder / "ipython")}
+        failure = _execute(converted, target, values, environment)[1]
     if failure:
         raise DataError(f"{failure}; the notebook up to there is {target}")
     return target
@@ -279,40 +279,62 @@ def _typed(name: str, value: Any, default: Any) -> Any:
 
 
 def _execute(
-    source: Path, target: Path, values: Mapping[str, Any], cwd: Path
+    source: Path, target: Path, values: Mapping[str, Any], environment: Mapping[str, str]
 ) -> tuple[float, str | None]:
-    """Execute a converted notebook; give the seconds, and what failed as one sentence."""
-    from papermill import PapermillExecutionError, execute_notebook
+    """Execute a converted notebook; give the seconds, and what failed as one sentence.
 
+    A process of its own, so that its locale, environment and memory are its own too.
+    """
+    given = yaml.safe_dump({name: _sound(value) for name, value in values.items()})
+    command = [sys.executable, "-m", "papermill", str(source), str(target)]
+    command += ["--kernel", KERNEL["name"], "--cwd", str(Path.cwd()), "--no-progress-bar"]
+    command += ["--execution-timeout", str(CELL_SECONDS), "--log-level", "ERROR"]
+    command += ["--parameters_base64", base64.b64encode(given.encode()).decode("ascii")]
     began = time.monotonic()
+    done = subprocess.run(
+        command,
+        env={**os.environ, **_KERNEL_ENVIRONMENT, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )
+    seconds = round(time.monotonic() - began, 2)
     failure = None
-    try:
-        execute_notebook(
-            source,
-            target,
-            parameters=dict(values),
-            kernel_name=KERNEL["name"],
-            cwd=str(cwd),
-            progress_bar=False,
-            execution_timeout=CELL_SECONDS,
-            extra_arguments=["--IPKernelApp.log_level=40"],
+    if done.returncode:
+        said = _plain(done.stderr.decode("utf-8", "replace")).splitlines() or ["it said nothing"]
+        failure = _failed_cell(source.stem, target) or (
+            f"the notebook {source.stem} could not be run: {said[-1]}"
         )
-    except PapermillExecutionError as error:
-        first = next((line for line in error.source.splitlines() if line.strip()), "")
-        failure = (
-            f"the notebook {source.stem} stopped in cell {error.exec_count} ({first.strip()}): "
-            f"{error.ename}: {_plain(error.evalue)}"
-        )
-    except Exception as error:  # a kernel that dies or never starts has no cell to name
-        failure = f"the notebook {source.stem} could not be run: {type(error).__name__}: {error}"
     if target.is_file():
         _strip(target)
-    return round(time.monotonic() - began, 2), failure
+    return seconds, failure
+
+
+def _failed_cell(name: str, executed: Path) -> str | None:
+    """Say which cell of a notebook raised, and what."""
+    import nbformat
+
+    if not executed.is_file():
+        return None
+    for cell in nbformat.read(executed, as_version=4).cells:
+        for output in cell.get("outputs", []):
+            if output.output_type == "error":
+                first = next((line for line in cell.source.splitlines() if line.strip()), "")
+                what = f"{output.ename}: {_plain(output.evalue).splitlines()[0]}"
+                place = f"cell {cell.execution_count} ({first.strip()})"
+                return f"the notebook {name} stopped in {place}: {what}"
+    return None
+
+
+def _sound(value: Any) -> Any:
+    """Make text whole that an ASCII locale took apart, such as a path with an umlaut."""
+    if not isinstance(value, str):
+        return value
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _plain(text: str) -> str:
-    """Leave out terminal colours and all but the first line."""
-    return (re.sub(r"\x1b\[[0-9;]*m", "", text).strip().splitlines() or [""])[0]
+    """Leave out terminal colours and surrounding blanks."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text).strip() or "no message"
 
 
 def _strip(path: Path) -> None:
@@ -386,7 +408,7 @@ def build(
     work = _prepare(root, stage, parameters)
     with _timed(seconds, "data"):
         dataset = sources.load(parameters.data, seed=parameters.seed)
-    _announce(stage, announcement(dataset.name, dataset.simulated))
+    _announce(stage, announcement(_sound(dataset.name), dataset.simulated))
     with _timed(seconds, "notebooks"):
         seconds.update(_execute_all(work, stage, reports, jobs))
     with _timed(seconds, "render"):
@@ -437,19 +459,14 @@ def _execute_all(
 
     pages = stage / "notebooks"
     pages.mkdir()
-    environment = {
-        **_KERNEL_ENVIRONMENT,
-        "IPYTHONDIR": str(stage / "ipython"),
-        FIGURES_LINK: "../figures",
-    }
+    environment = {"IPYTHONDIR": str(stage / "ipython"), FIGURES_LINK: "../figures"}
     seconds = {}
     with (
-        _environment(environment),
-        ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool,
+        ThreadPoolExecutor(jobs) as pool,
         tqdm(total=len(work), desc="notebooks", unit="") as progress,
     ):
         running = {
-            pool.submit(_execute, source, pages / source.name, values, Path.cwd()): source
+            pool.submit(_execute, source, pages / source.name, values, environment): source
             for source, values in work
         }
         for done in as_completed(running):
@@ -490,7 +507,7 @@ def _render(stage: Path, out: Path, reports: Path) -> Path:
         reports.mkdir(exist_ok=True)
         log = reports / "render.log"
         log.write_text(done.stdout + done.stderr, encoding="utf-8")
-        lines = (re.sub(r"\x1b\[[0-9;]*m", "", line) for line in done.stderr.splitlines())
+        lines = _plain(done.stderr).splitlines()
         found = [line for line in lines if re.search("WARNING|ERROR", line)]
         what = "; ".join(found[:3]) or "no page was written"
         raise DataError(f"the book could not be rendered: {what} (all of it in {log})")
@@ -586,18 +603,3 @@ def _timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
     began = time.monotonic()
     yield
     seconds[stage] = round(time.monotonic() - began, 2)
-
-
-@contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for the processes started inside."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

@@ -70,7 +70,8 @@ def table(frame: pd.DataFrame, name: str) -> str:
     Parameters
     ----------
     frame : DataFrame
-        Numbers are set right and cut to a readable length, everything else is text.
+        Numbers are set right and cut to a readable length, everything else is text. A column
+        without any text, such as reasons where all is defined, is left out.
     name : str
         What the table is, for those who do not see it.
 
@@ -79,8 +80,9 @@ def table(frame: pd.DataFrame, name: str) -> str:
     str
         HTML.
     """
-    columns = [_column(frame[column]) for column in frame.columns]
-    head = "".join(f'<th scope="col">{prose(str(column))}</th>' for column in frame.columns)
+    said = [name for name in frame.columns if not _says_nothing(frame[name])]
+    columns = [_column(frame[column]) for column in said]
+    head = "".join(f'<th scope="col">{prose(str(column))}</th>' for column in said)
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in zip(*columns, strict=True))
     return scrolling(f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>", name)
 
@@ -91,6 +93,10 @@ def scrolling(rows: str, name: str) -> str:
         f'<div class="rq-scroll" tabindex="0" role="group" aria-label="{escape(name)}">'
         f"<table>{rows}</table></div>"
     )
+
+
+def _says_nothing(values: pd.Series) -> bool:
+    return len(values) > 0 and all(isinstance(value, str) and not value for value in values)
 
 
 def _column(values: pd.Series) -> list[str]:

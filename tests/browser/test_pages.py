@@ -1,0 +1,172 @@
+"""Every page of a built book in headless Chromium, from disk: ``make book``, then this.
+
+``BOOK_HTML`` names another book than ``_build/html``, ``CHROMIUM`` another browser.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+playwright = pytest.importorskip("playwright.sync_api")
+axe_playwright = pytest.importorskip("axe_playwright_python.sync_playwright")
+
+from retrieval_quality import catalogue  # noqa: E402
+
+pytestmark = [pytest.mark.browser, pytest.mark.enable_socket]
+
+BOOK = Path(os.environ.get("BOOK_HTML", Path(__file__).parents[2] / "_build" / "html"))
+PAGES = [path.relative_to(BOOK).as_posix() for path in sorted(BOOK.rglob("*.html"))]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+PHONE = {"width": 375, "height": 800}
+DESK = {"width": 1280, "height": 900}
+
+# Serious findings in what themes and extensions write, and so not ours to mend here.
+UPSTREAM: dict[str, str] = {}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[object]:
+    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    with playwright.sync_playwright() as driver:
+        launched = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+class Visit:
+    """A page that was opened, with what it said and asked for."""
+
+    def __init__(self, browser, page: str, scheme: str = "light", viewport=None) -> None:
+        context = browser.new_context(color_scheme=scheme, viewport=viewport or DESK)
+        self.page = context.new_page()
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.failed: list[str] = []
+        self.page.on(
+            "console", lambda m: m.type in ("error", "warning") and self.said.append(m.text)
+        )
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.on("requestfailed", lambda request: self.failed.append(request.url))
+        self.page.goto((BOOK / page).as_uri(), wait_until="load")
+
+    def __enter__(self) -> Visit:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.page.context.close()
+
+
+def test_there_is_a_book():
+    assert "index.html" in PAGES, f"no book in {BOOK}; make book first"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_is_quiet_complete_and_asks_nobody(browser, page):
+    with Visit(browser, page) as visit:
+        empty = visit.page.evaluate(
+            """async () => {
+                const pictures = [...document.images];
+                pictures.forEach(picture => { picture.loading = "eager"; });
+                await Promise.all(pictures.map(picture => picture.decode().catch(() => {})));
+                return pictures.filter(p => !p.naturalWidth).map(p => p.alt || p.src.slice(0, 80));
+            }"""
+        )
+        assert visit.said == []
+        assert [url for url in visit.asked if not url.startswith(("file:", "data:"))] == []
+        assert visit.failed == []
+        assert empty == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_page_is_accessible(browser, page, scheme):
+    with Visit(browser, page, scheme) as visit:
+        visit.page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+        found = axe_playwright.Axe().run(visit.page).response["violations"]
+    serious = {
+        f"{finding['id']}: {node['target']}: {node['failureSummary']}"
+        for finding in found
+        if finding["impact"] in ("serious", "critical") and finding["id"] not in UPSTREAM
+        for node in finding["nodes"]
+    }
+    assert serious == set()
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_page_fits_a_phone(browser, page, scheme):
+    with Visit(browser, page, scheme, PHONE) as visit:
+        visit.page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+        width = visit.page.evaluate("document.documentElement.scrollWidth")
+        assert width <= PHONE["width"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_within_the_book_lead_somewhere(browser, page):
+    with Visit(browser, page) as visit:
+        links = visit.page.evaluate("[...document.links].map(link => link.href)")
+    inside = {link.partition("#")[0] for link in links if link.startswith(BOOK.as_uri())}
+    from urllib.parse import unquote, urlparse
+
+    missing = [link for link in inside if not Path(unquote(urlparse(link).path)).exists()]
+    assert missing == []
+
+
+def test_dark_pages_are_dark(browser):
+    with Visit(browser, "index.html", "dark") as visit:
+        colour = visit.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        channels = [int(part) for part in colour.strip("rgba()").split(",")[:3]]
+        assert max(channels) < 64
+
+
+@pytest.mark.parametrize("entry", catalogue.ENTRIES.values(), ids=lambda entry: entry.anchor)
+def test_each_figure_is_once_on_its_page(browser, entry):
+    holders = [
+        page
+        for page in PAGES
+        if f'id="{entry.anchor}"' in (BOOK / page).read_text(encoding="utf-8")
+    ]
+    assert holders == [f"notebooks/{entry.notebook}.html"]
+    with Visit(browser, holders[0]) as visit:
+        shown = visit.page.locator(f"#{entry.anchor}")
+        assert shown.count() == 1
+        if entry.kind in ("code", "table"):
+            assert shown.locator("pre, table, .rq-missing").count() >= 1
+        else:
+            assert shown.locator("img").get_attribute("alt")
+
+
+def test_cells_of_a_heat_map_can_be_read(browser):
+    with Visit(browser, "notebooks/t-minus-f.html") as visit:
+        picture = visit.page.locator(".rq-picture[data-cells]").first
+        if picture.count() == 0:
+            pytest.skip("the data of this book has no heat map here")
+        reading = visit.page.locator(".rq-reading").first
+        picture.scroll_into_view_if_needed()
+        picture.focus()
+        first = reading.inner_text()
+        assert "K/N_p" in first
+        visit.page.keyboard.press("ArrowRight")
+        assert reading.inner_text() != first
+        left, top, width, height, text = visit.page.evaluate(
+            "JSON.parse(document.querySelector('.rq-picture[data-cells]').dataset.cells)[0]"
+        )
+        box = picture.bounding_box()
+        visit.page.mouse.move(
+            box["x"] + box["width"] * (left + width / 2) / 100,
+            box["y"] + box["height"] * (top + height / 2) / 100,
+        )
+        assert reading.inner_text() == text
+
+
+def test_search_finds_words(browser):
+    with Visit(browser, "search.html?q=recall") as visit:
+        visit.page.wait_for_selector("#search-results li", timeout=10_000)
+        assert visit.page.locator("#search-results li a").count() > 0
+        assert visit.said == []

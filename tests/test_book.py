@@ -1,0 +1,276 @@
+"""Notebooks through papermill, the rendered book, and two builds compared."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import jupytext
+import nbformat
+import pytest
+
+from retrieval_quality import book, catalogue, simulate
+from retrieval_quality.errors import DataError, UsageError
+from retrieval_quality.parameters import Parameters
+
+ROOT = Path(__file__).parents[1]
+HEADER = """---
+kernelspec:
+  display_name: someone's own
+  language: python
+  name: py312-jvsc-abc
+---
+"""
+PARAMETERS = """
+```{code-cell} ipython3
+:tags: [parameters]
+
+data = "simulated"
+top = 3
+share = 0.5
+out = ""
+```
+"""
+
+
+def notebook(folder: Path, name: str, cells: str, header: str = HEADER) -> Path:
+    path = folder / f"{name}.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{header}\n# {name}\n{PARAMETERS}{cells}", encoding="utf-8")
+    return path
+
+
+def cell(code: str) -> str:
+    return f"\n```{{code-cell}} ipython3\n{code}\n```\n"
+
+
+def outputs(path: Path) -> str:
+    found = nbformat.read(path, as_version=4)
+    return "".join(
+        output.get("text", "") + str(output.get("data", {}))
+        for one in found.cells
+        if one.cell_type == "code"
+        for output in one.outputs
+    )
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory) -> Path:
+    """A small dataset as files in the published format."""
+    cache = tmp_path_factory.mktemp("cache")
+    folder = tmp_path_factory.mktemp("data") / "small"
+    simulate.write_json(simulate.simulate(1, scale=0.02, cache=cache), folder)
+    return folder
+
+
+@pytest.fixture
+def tree(tmp_path) -> Path:
+    """A book of one notebook and one page, in a folder whose name is not plain."""
+    root = tmp_path / "My Büch (1)"
+    (root / "book").mkdir(parents=True)
+    for name in ("_config.yml", "book/references.bib"):
+        shutil.copyfile(ROOT / name, root / name)
+    (root / "index.md").write_text(
+        "# Čas – α ≥ ½\n\n$n_p$, {doc}`one <notebooks/one>`, {cite}`schwartz2025recall`\n",
+        encoding="utf-8",
+    )
+    (root / "book" / "references.md").write_text(
+        "# References\n\n```{bibliography}\n```\n", encoding="utf-8"
+    )
+    (root / "_toc.yml").write_text(
+        "format: jb-book\nroot: index\nchapters:\n- file: notebooks/one\n- file: book/references\n",
+        encoding="utf-8",
+    )
+    notebook(root / "notebooks", "one", cell("print('org/模型', data)"))
+    return root
+
+
+# --- the notebooks of the checkout -----------------------------------------------------------
+
+
+def test_every_notebook_of_the_catalogue_is_in_the_book():
+    assert set(catalogue.NOTEBOOKS) <= set(book.notebook_names(ROOT))
+
+
+@pytest.mark.parametrize("name", book.notebook_names(ROOT))
+def test_notebooks_have_the_parameters_of_a_run_as_plain_literals(name):
+    found = {item["name"]: item["default"] for item in book.notebook_parameters(name, ROOT)}
+    assert found == Parameters().as_dict()
+
+
+@pytest.mark.parametrize("name", book.notebook_names(ROOT))
+def test_notebooks_hold_no_logic(name):
+    found = jupytext.read(ROOT / "notebooks" / f"{name}.md")
+    code = "\n".join(one.source for one in found.cells if one.cell_type == "code")
+    banned = (ast.FunctionDef, ast.ClassDef, ast.For, ast.While)
+    assert [node for node in ast.walk(ast.parse(code)) if isinstance(node, banned)] == []
+    assert "pip install" not in code
+
+
+def test_each_figure_is_shown_by_the_notebook_that_the_catalogue_names():
+    for entry in catalogue.ENTRIES.values():
+        text = (ROOT / "notebooks" / f"{entry.notebook}.md").read_text(encoding="utf-8")
+        call = {"code": "code", "table": "table"}.get(entry.kind, "figure")
+        asked = str(entry.number) if entry.number else f'"{entry.anchor}"'
+        assert text.count(f"run.{call}({asked})") == 1, entry.anchor
+
+
+def test_no_executed_notebook_is_in_the_checkout():
+    assert list((ROOT / "notebooks").glob("*.ipynb")) == []
+
+
+# --- one notebook ----------------------------------------------------------------------------
+
+
+def test_a_private_notebook_runs_with_other_parameters_and_the_same_bytes_twice(tmp_path):
+    own = notebook(tmp_path, "own", cell("print(top * 2, share, data)"))
+    given = ["top=4", "share=1", "data=elsewhere"]
+    first = book.run_notebook(str(own), given, tmp_path / "a" / "out.ipynb")
+    second = book.run_notebook(str(own), given, tmp_path / "b.ipynb")
+    assert "8 1.0 elsewhere" in outputs(first)
+    assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [["tpo=4"], ["top=many"], ["top"], ["min_samples_ratio=3"], {"share": "half"}, {"data": 3}],
+)
+def test_wrong_parameters_are_refused_before_anything_runs(tmp_path, given):
+    own = notebook(tmp_path, "own", cell("open('ran', 'w')"))
+    with pytest.raises(UsageError):
+        book.run_notebook(str(own), given, tmp_path / "out.ipynb")
+    assert not (tmp_path / "out.ipynb").exists()
+
+
+def test_a_parameter_that_is_no_literal_is_refused(tmp_path):
+    text = HEADER + PARAMETERS.replace("top = 3", "top = 1 + 2")
+    (tmp_path / "own.md").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match="top is not a plain literal"):
+        book.run_notebook(str(tmp_path / "own.md"), [], tmp_path / "out.ipynb")
+
+
+def test_a_failing_cell_is_named_and_the_notebook_up_to_there_kept(tmp_path):
+    own = notebook(tmp_path, "own", cell("print('before')") + cell("1 / 0"))
+    with pytest.raises(DataError, match=r"own stopped in cell 3 \(1 / 0\): ZeroDivisionError"):
+        book.run_notebook(str(own), [], tmp_path / "out.ipynb")
+    assert "before" in outputs(tmp_path / "out.ipynb")
+
+
+def test_a_notebook_is_never_written_over_itself(tmp_path):
+    own = tmp_path / "own.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(), own)
+    with pytest.raises(UsageError, match="the notebook itself"):
+        book.run_notebook(str(own), [], own)
+
+
+def test_an_unknown_notebook_is_named_with_the_known_ones():
+    with pytest.raises(UsageError, match="t-minus-f"):
+        book.notebook_path("t-minus-g", ROOT)
+    with pytest.raises(UsageError):
+        book.notebook_path("../index", ROOT)
+
+
+def test_a_notebook_without_kernelspec_runs(tmp_path):
+    own = notebook(tmp_path, "own", cell("print(top)"), header="")
+    assert "3" in outputs(book.run_notebook(str(own), [], tmp_path / "out.ipynb"))
+
+
+# --- a book ----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_book_is_built_in_a_folder_with_blanks_in_an_ascii_locale(tree, small):
+    code = (
+        "import sys; from retrieval_quality import book; from retrieval_quality.parameters import "
+        "Parameters\nif __name__ == '__main__':\n    "
+        "print(book.build(Parameters(data=sys.argv[1]), sys.argv[2], root=__import__('pathlib')"
+        ".Path(sys.argv[3])).name)"
+    )
+    script = tree / "build.py"
+    script.write_text(code, encoding="utf-8")
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, str(script), str(small), str(tree / "_build"), str(tree)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    index = (tree / "_build" / "html" / "index.html").read_text(encoding="utf-8")
+    assert "Čas – α ≥ ½" in index
+    assert "<math" in index
+    assert 'href="notebooks/one.html"' in index
+    assert "simulated data" in index
+    page = (tree / "_build" / "html" / "notebooks" / "one.html").read_text(encoding="utf-8")
+    assert "org/模型" in page
+    assert str(small) in page  # the parameters it was run with
+    seconds = json.loads((tree / "_build" / "seconds.json").read_text(encoding="utf-8"))
+    assert {"data", "notebooks", "render", "one"} <= set(seconds)
+
+
+@pytest.mark.slow
+def test_a_failing_notebook_stops_the_build_and_leaves_no_old_book(tree, small):
+    (tree / "_build" / "html").mkdir(parents=True)
+    (tree / "_build" / "html" / "index.html").write_text("old", encoding="utf-8")
+    notebook(tree / "notebooks", "one", cell("raise ValueError('too odd')"))
+    with pytest.raises(DataError, match=r"one stopped in cell 3 .*too odd"):
+        book.build(Parameters(data=str(small)), tree / "_build", root=tree)
+    assert not (tree / "_build" / "html").exists()
+    assert (tree / "_build" / "reports" / "one.ipynb").is_file()
+
+
+@pytest.mark.slow
+def test_a_warning_stops_the_rendering(tree, small):
+    (tree / "index.md").write_text("# A\n\n{doc}`nowhere`\n", encoding="utf-8")
+    with pytest.raises(DataError, match="unknown document: 'nowhere'"):
+        book.build(Parameters(data=str(small)), tree / "_build", root=tree)
+    assert (tree / "_build" / "reports" / "render.log").is_file()
+
+
+def test_a_parameter_that_a_notebook_lacks_stops_the_build_before_data_is_read(tree):
+    with pytest.raises(UsageError, match="one has no parameter 'seed'"):
+        book.build(Parameters(data="/nowhere", seed=2), tree / "_build", root=tree)
+
+
+def test_other_data_is_named_on_top_of_the_pages():
+    assert book.announcement("a <b>", simulated=False).count("&lt;b&gt;") == 1
+    assert "simulated" in book.announcement("simulated", simulated=True)
+
+
+# --- two builds ------------------------------------------------------------------------------
+
+
+def write_csv(folder: Path, text: str, name: str = "figure-07.csv") -> Path:
+    path = folder / "html" / "figures" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_equal_builds_have_no_difference(tmp_path):
+    first = write_csv(tmp_path / "a", "x,y\n1.0,a\nnan,b\n")
+    second = write_csv(tmp_path / "b", "x,y\n1,a\nNaN,b\n")
+    assert book.check(first, second) == []
+
+
+def test_a_number_a_row_and_a_file_that_differ_are_named(tmp_path):
+    first = write_csv(tmp_path / "a", "x,y\n1.0,a\n")
+    second = write_csv(tmp_path / "b", "x,y\n1.5,a\n")
+    write_csv(tmp_path / "b", "x\n", "table-1.csv")
+    said = [str(difference) for difference in book.check(first, second)]
+    assert said == ["table-1.csv: file: missing | there", "figure-07.csv: line 2, x: 1.0 | 1.5"]
+    assert len(book.check(first, second, tolerance=0.6)) == 1
+    write_csv(tmp_path / "b", "x,y\n1.0,a\n2.0,b\n")
+    assert str(book.check(first, second)[1]) == "figure-07.csv: rows: 2 | 3"
+    write_csv(tmp_path / "b", "x,z\n1.0,a\n")
+    assert str(book.check(first, second)[1]) == "figure-07.csv: columns: x, y | x, z"
+
+
+def test_a_folder_without_numbers_is_no_build(tmp_path):
+    first = write_csv(tmp_path / "a", "x\n1\n")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="no CSV file"):
+        book.check(first, tmp_path / "empty")
+    with pytest.raises(UsageError, match="not a folder"):
+        book.check(first, tmp_path / "nowhere")
