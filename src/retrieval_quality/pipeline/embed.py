@@ -157,7 +157,9 @@ class SentenceTransformerEmbedder:
             ) from None
         self._prefixes = _prefixes(request, dict(self._model.prompts)) if prefixes else ("", "")
         self._described = {
-            "model": request.model,
+            # a folder's own name, not its path: the vectors do not depend on where it lies
+            "model": Path(request.model).name if Path(request.model).is_dir() else request.model,
+            "revision": _revision(self._model),
             "weights_sha256": _weights(request.model),
             "query_prefix": self._prefixes[0],
             "passage_prefix": self._prefixes[1],
@@ -197,6 +199,12 @@ def _prefixes(request: Request, declared: dict[str, str]) -> tuple[str, str]:
 def _pooling(model: Any) -> str:
     modes = [str(module.pooling_mode) for module in model if hasattr(module, "pooling_mode")]
     return "+".join(modes) or "none"
+
+
+def _revision(model: Any) -> str | None:
+    """Return the commit on the hub that a model was loaded from, as far as it says."""
+    config = getattr(getattr(model[0], "auto_model", None), "config", None)
+    return getattr(config, "_commit_hash", None)
 
 
 def _weights(model: str) -> str | None:

@@ -10,7 +10,7 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -83,13 +83,16 @@ class Settings:
                     yield nc, np_
 
 
-def whole_numbers(text: str, what: str, *, low: int = 1, all_allowed: bool = False) -> Numbers:
-    """Return the whole numbers that a text lists, ascending, none twice.
+def whole_numbers(
+    value: str | int | Iterable[int], what: str, *, low: int = 1, all_allowed: bool = False
+) -> Numbers:
+    """Return whole numbers ascending, none twice.
 
     Parameters
     ----------
-    text : str
-        Numbers and ranges: ``20``, ``2,3``, ``1-10``, ``2,5-7``; or ``all`` where allowed.
+    value : str, int or iterable of int
+        Numbers, or a text that lists numbers and ranges: ``20``, ``2,3``, ``1-10``, ``2,5-7``;
+        or ``all`` where allowed.
     what : str
         What they are, for the message.
     low : int
@@ -104,21 +107,25 @@ def whole_numbers(text: str, what: str, *, low: int = 1, all_allowed: bool = Fal
 
     Examples
     --------
-    >>> whole_numbers("2,5-7,5", "top-k")
-    (2, 5, 6, 7)
+    >>> whole_numbers("2,5-7,5", "top-k"), whole_numbers([3, 2], "positives")
+    ((2, 5, 6, 7), (2, 3))
     """
-    if all_allowed and text.strip() == "all":
+    if all_allowed and value == "all":
         return "all"
+    listed: Iterable[Any] = [value] if isinstance(value, int) else value
+    parts = value.split(",") if isinstance(value, str) else listed
     numbers: set[int] = set()
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*([0-9]{1,6})\s*(?:-\s*([0-9]{1,6})\s*)?", part)
+    for part in parts:
+        match = re.fullmatch(r"\s*([0-9]{1,6})\s*(?:-\s*([0-9]{1,6})\s*)?", str(part))
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if first > last or first < low:
             also = ", or all" if all_allowed else ""
             raise UsageError(
-                f"{what}: '{text}' should be numbers from {low} up such as 20, 2,3 or 1-10{also}."
+                f"{what}: '{value}' should be numbers from {low} up such as 20, 2,3 or 1-10{also}."
             )
         numbers.update(range(first, last + 1))
+    if not numbers:
+        raise UsageError(f"{what}: no number was given.")
     return tuple(sorted(numbers))
 
 
@@ -126,9 +133,9 @@ def rank(
     folder: Path,
     embeddings: Sequence[str | Embedder],
     *,
-    candidates: str = "20",
-    positives: str = "2,3",
-    top_k: str = "1-10",
+    candidates: str | int | Iterable[int] = 20,
+    positives: str | int | Iterable[int] = (2, 3),
+    top_k: str | int | Iterable[int] = "1-10",
     prefixes: bool = True,
     batch_size: int = 32,
     device: str | None = None,
@@ -151,9 +158,9 @@ def rank(
         Holds ``samples_texts.json``.
     embeddings : sequence of str or Embedder
         See `retrieval_quality.pipeline.embed.parse`.
-    candidates, positives : str
+    candidates, positives : str, int or iterable of int
         Numbers N_c and N_p, see `whole_numbers`; ``all`` for as many as a sample has.
-    top_k : str
+    top_k : str, int or iterable of int
         Numbers K.
     prefixes : bool
         Whether texts get the prefixes that a model's card asks for; the paper does not say.
@@ -186,6 +193,18 @@ def rank(
     texts = folder / TEXTS
     if not texts.is_file():
         raise DataError(f"{texts} does not exist; make it with 'pipeline corpus'.")
+    request = {
+        "texts_sha256": sha256_of(texts),
+        "settings": asdict(settings),
+        "prefixes": prefixes,
+        "asked": [item if isinstance(item, str) else item.code for item in embeddings],
+        "decimals": DECIMALS,
+        "ties": "by a hash of query and document",
+    }
+    request = json.loads(json.dumps(request))  # as it will be read again
+    told = _told(folder)
+    if told and request.items() <= told.items():
+        return told
     models = [
         load(item, prefixes=prefixes, device=device) if isinstance(item, str) else item
         for item in embeddings
@@ -193,24 +212,19 @@ def rank(
     codes = [model.code for model in models]
     if not codes or len(set(codes)) < len(codes):
         raise UsageError("Give at least one embedding, and each code once.")
-    digest = sha256_of(texts)
-    kept = _kept(folder, digest, codes)
-    manifest: Manifest = {
-        "texts_sha256": digest,
-        "settings": {"candidates": candidates, "positives": positives, "top_k": top_k},
-        "prefixes": prefixes,
-        "decimals": DECIMALS,
-        "ties": "by a hash of query and document",
-        "versions": _versions(),
-        "embeddings": {**kept, **{model.code: model.described() for model in models}},
-        "counts": {},
-    }
+    kept = _kept(told, request["texts_sha256"], codes)
     for model in models:
         with Vectors(folder / f"vectors-{model.code}.sqlite", model.described()) as vectors:
             _encode(texts, model, vectors, settings, batch_size)
     counts: Counter[str] = Counter()
     write_records(folder / RANKED, _rows(folder, models, settings, list(kept), counts))
-    manifest["counts"] = dict(sorted(counts.items()))
+    manifest = {
+        **request,
+        "embeddings": {**kept, **{model.code: model.described() for model in models}},
+        "versions": _versions(),
+        "counts": dict(sorted(counts.items())),
+        "sha256": sha256_of(folder / RANKED),
+    }
     write_json(folder / MANIFEST, manifest)
     return manifest
 
@@ -225,14 +239,19 @@ def _versions() -> dict[str, str]:
     return told
 
 
-def _kept(folder: Path, digest: str, codes: list[str]) -> dict[str, Any]:
-    """Return the embeddings of an earlier call whose rows stay."""
+def _told(folder: Path) -> Manifest:
+    """Return the manifest of the rankings that a folder holds; nothing if it describes others."""
     if not (folder / MANIFEST).exists() or not (folder / RANKED).exists():
         return {}
     told = read_json(folder / MANIFEST)
-    if told.get("texts_sha256") != digest:
+    return told if told.get("sha256") == sha256_of(folder / RANKED) else {}
+
+
+def _kept(told: Manifest, texts: str, codes: list[str]) -> dict[str, Any]:
+    """Return the embeddings of an earlier call whose rows stay."""
+    if told.get("texts_sha256") != texts:
         return {}
-    return {code: what for code, what in told.get("embeddings", {}).items() if code not in codes}
+    return {code: what for code, what in told["embeddings"].items() if code not in codes}
 
 
 class Vectors:
