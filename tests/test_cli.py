@@ -1,0 +1,206 @@
+"""The command line: files, columns, messages and exit codes."""
+
+import json
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import made_data
+from retrieval_quality import cli
+from retrieval_quality.correlation import COLUMNS
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("made")
+    made_data.write(path, made_data.records())
+    return path / "data"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("RETRIEVAL_QUALITY_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+def run(monkeypatch, capsys, *words):
+    """Run as the command does; give the exit code, standard output and standard error."""
+    monkeypatch.setattr(sys, "argv", ["retrieval-quality", *map(str, words)])
+    code = 0
+    try:
+        cli.main()
+    except SystemExit as stopped:
+        code = stopped.code or 0
+    out, err = capsys.readouterr()
+    return int(code), out, err
+
+
+SMALL = ("-p", "min_samples_ratio=5", "-p", "min_samples_width=5")
+
+
+def test_correlations_have_the_promised_columns(monkeypatch, capsys, folder, tmp_path):
+    words = ("correlations", "--data", folder, "--min-samples", 5, "--measures", "F,T,P,R,nDCG,Fe")
+    frames = {}
+    for ending in ("csv", "parquet", "json"):
+        out = tmp_path / f"corr.{ending}"
+        assert run(monkeypatch, capsys, *words, "--out", out)[0] == 0
+        read = getattr(pd, f"read_{ending}")
+        frames[ending] = read(out, dtype={"segment": str}) if ending != "parquet" else read(out)
+    assert list(frames["csv"].columns) == list(COLUMNS)
+    assert set(frames["csv"]["measure"]) == {"F", "T", "P", "R", "nDCG", "Fe"}
+    for frame in frames.values():
+        pd.testing.assert_series_equal(
+            frame["correlation"], frames["csv"]["correlation"], check_exact=False, atol=1e-12
+        )
+    code, out, err = run(monkeypatch, capsys, *words, "--out", "-")
+    assert code == 0
+    assert out == (tmp_path / "corr.csv").read_text(encoding="utf-8")
+    assert "dataset" not in err
+
+
+def test_segments_and_coefficients(monkeypatch, capsys, folder):
+    code, out, _ = run(
+        monkeypatch,
+        capsys,
+        "correlations",
+        "--data",
+        folder,
+        "--segments",
+        "narrow-wide",
+        "--min-samples",
+        5,
+        "--coefficients",
+        "pearson,kendall_c",
+        "--alpha",
+        0.5,
+        "--out",
+        "-",
+    )
+    assert code == 0
+    assert ",narrow," in out
+    assert ",kendall_c,0.5," in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("figure", "44"), "44"),
+        (("figure", "seven"), "seven"),
+        (("figure", "7", "-p", "min_sample=3"), "min_sample"),
+        (("figure", "7", "-p", "min_samples_ratio=few"), "few"),
+        (("correlations", "--out", "x.xlsx"), ".xlsx"),
+        (("correlations", "--out", "-", "--alpha", "2"), "--alpha 2"),
+        (("correlations", "--out", "-", "--measures", "G"), "G"),
+        (("correlations", "--out", "-", "--coefficients", "phi"), "phi"),
+        (("correlations",), "--out"),
+        (("notebook", "nothing", "--out", "x.ipynb"), "nothing"),
+        (("pipeline", "grade", "x", "--model", "m", "--rename", "a"), "OLD=NEW"),
+        (("no-such-command",), "no-such-command"),
+    ],
+)
+def test_wrong_usage_exits_with_2(monkeypatch, capsys, folder, words, message, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    more = ("--data", folder) if words[0] in ("figure", "correlations") else ()
+    code, out, err = run(monkeypatch, capsys, *words, *more)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_data_that_are_not_there_are_wrong_usage(monkeypatch, capsys, tmp_path):
+    code, out, err = run(monkeypatch, capsys, "data", "info", tmp_path / "nowhere")
+    assert (code, out) == (2, "")
+    assert "nowhere" in err
+
+
+def test_broken_data_exit_with_1(monkeypatch, capsys, tmp_path):
+    (tmp_path / "samples_graded.json").write_text('[{"id": "A-0", ', encoding="utf-8")
+    code, out, err = run(monkeypatch, capsys, "data", "info", tmp_path)
+    assert (code, out) == (1, "")
+    assert "samples_graded.json" in err
+    assert "Traceback" not in err
+
+
+def test_validate_names_what_breaks(monkeypatch, capsys, folder, tmp_path):
+    assert run(monkeypatch, capsys, "data", "validate", folder)[0] == 0
+    made = made_data.records(subsets=("A",))
+    made["graded"][7]["K"] += 40
+    for part, rows in made.items():
+        text = json.dumps(rows)
+        (tmp_path / f"samples_{part}.json").write_text(text, encoding="utf-8")
+    code, out, err = run(monkeypatch, capsys, "data", "validate", tmp_path)
+    assert code == 1
+    assert "A-0" in out + err
+    assert "Traceback" not in err
+
+
+def test_info_is_json_too(monkeypatch, capsys, folder):
+    code, out, _ = run(monkeypatch, capsys, "data", "info", folder, "--json")
+    facts = json.loads(out)
+    assert code == 0
+    assert facts["simulated"] is False
+    assert facts["rows"]["texts"] == {"here": 30, "published": 6112}
+
+
+def test_figures_are_written(monkeypatch, capsys, folder, tmp_path):
+    code, out, _ = run(
+        monkeypatch, capsys, "figure", 7, "--data", folder, *SMALL, "--out", tmp_path
+    )
+    assert code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        f"figure-07.{ending}" for ending in ("csv", "json", "png", "svg")
+    ]
+    assert len(out.split()) == 4
+
+
+def test_claims_are_written(monkeypatch, capsys, folder, tmp_path):
+    out = tmp_path / "claims.json"
+    code, *_ = run(monkeypatch, capsys, "claims", "--data", folder, *SMALL, "--out", out)
+    assert code == 0
+    assert len(json.loads(out.read_text(encoding="utf-8"))) == 20
+
+
+def test_parameters_of_a_notebook_are_listed(monkeypatch, capsys):
+    code, out, _ = run(monkeypatch, capsys, "notebook", "--help", "t-minus-f")
+    assert code == 0
+    assert "min_samples_ratio = 300" in out
+
+
+def test_ctrl_c_is_quiet(monkeypatch, capsys):
+    def stop(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("retrieval_quality.sources.load", stop)
+    code, out, err = run(monkeypatch, capsys, "data", "info")
+    assert (code, out) == (130, "")
+    assert "stopped" in err
+
+
+def test_control_characters_do_not_reach_the_terminal(monkeypatch, capsys, tmp_path):
+    made = made_data.records(subsets=("A",))
+    made["graded"][0]["E"] = "\x1b[31mred\u202e"
+    for part, rows in made.items():
+        text = json.dumps(rows)
+        (tmp_path / f"samples_{part}.json").write_text(text, encoding="utf-8")
+    for command in ("info", "validate"):
+        _, out, err = run(monkeypatch, capsys, "data", command, tmp_path)
+        assert "\x1b" not in out + err
+        assert "\u202e" not in out + err
+
+
+@pytest.mark.parametrize("command", [[], ["data"], ["pipeline"], ["book"], ["pipeline", "answer"]])
+def test_help_is_there(command):
+    assert CliRunner().invoke(cli.cli, [*command, "--help"]).exit_code == 0
+
+
+def test_the_command_starts_without_heavy_imports():
+    code = (
+        "import sys; import retrieval_quality.cli; "
+        "heavy = {'pandas', 'numba', 'matplotlib', 'torch', 'duckdb'}; "
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
