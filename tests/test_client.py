@@ -374,6 +374,19 @@ def test_too_long_for_the_model_is_recorded_and_the_others_go_on(server, store):
 
 
 @pytest.mark.parametrize(
+    "told",
+    [
+        error(400, "the request exceeds the context", kind="exceed_context_size_error"),
+        error(400, "'max_tokens' is too large: this model's maximum context length is 8"),
+        error(413, "payload too large"),
+    ],
+)
+def test_too_long_is_told_in_many_ways(server, store, told):
+    server.behave = lambda asked: told
+    assert run(store, settings_for(server), 1).failed == {"context too long for the model": 1}
+
+
+@pytest.mark.parametrize(
     ("name", "value"), [("omit", ("temprature",)), ("rename", {"maxtokens": "x"})]
 )
 def test_a_mistyped_parameter_is_refused(name, value):
@@ -546,6 +559,9 @@ def test_the_key_comes_from_the_environment_alone(monkeypatch):
         {"max_cost": -1},
         {"max_cost": float("nan")},
         {"timeout": "long"},
+        {"rename": ["max_tokens"]},
+        {"extra_body": "top_k"},
+        {"base_url": "127.0.0.1:8081/v1"},
     ],
 )
 def test_values_that_cannot_be_are_refused_by_name(wrong):

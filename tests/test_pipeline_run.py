@@ -1,5 +1,6 @@
 """The whole pipeline: one configuration, kill -9 and resume, status."""
 
+import functools
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ import pytest
 
 from llm_server import LlmServer, error, make_folder, say, sensible
 from retrieval_quality.errors import DataError, UsageError
+from retrieval_quality.pipeline import rank
 from retrieval_quality.pipeline.run import read_config, run, status, status_text
 
 RUN = "import sys; from retrieval_quality.pipeline.run import run; run(sys.argv[1])"
@@ -188,6 +190,41 @@ def test_status_of_a_folder_that_has_not_begun(tmp_path):
     assert status(tmp_path)["texts"] is None
     with pytest.raises(DataError, match="no folder"):
         status(tmp_path / "missing")
+
+
+def test_from_texts_to_grades_with_a_price_table_beside_the_configuration(tmp_path, monkeypatch):
+    @functools.wraps(rank.rank)
+    def ranked(folder, embeddings, *, top_k):
+        assert (embeddings, top_k) == (["AM"], "1-2")
+        texts = json.loads((folder / "samples_texts.json").read_text(encoding="utf-8"))
+        rows = [
+            {"id": text["id"], "E": "AML12v2", "Nc": 3, "Np": 2, "K": [1, 2], "rank": [2, 0, 1]}
+            for text in texts
+        ]
+        (folder / "samples_ranked.json").write_text(json.dumps(rows), encoding="utf-8")
+
+    monkeypatch.setattr(rank, "rank", ranked)
+    mine = [{"q": f"Why {i}?", "p": [f"So {i}.", f"Thus {i}."], "n": [f"No {i}."]} for i in "ab"]
+    (tmp_path / "mine.json").write_text(json.dumps(mine), encoding="utf-8")
+    (tmp_path / "own.yml").write_text("m: {input: 1, output: 1}", encoding="utf-8")
+    with LlmServer(sensible) as server:
+        model = {"model": "m", "base_url": server.base_url, "prices": "own.yml", "max_cost": 1}
+        model["progress"] = False
+        config = tmp_path / "config.yml"
+        told = {
+            "out": "deep/run",
+            "corpus": {"source": "texts", "input": "mine.json", "seed": 1},
+            "rank": {"embeddings": "AM", "top_k": "1-2"},
+            "answer": model,
+            "grade": model,
+        }
+        config.write_text(json.dumps(told), encoding="utf-8")
+        out = run(config)
+    rows = json.loads((out / "samples_graded.json").read_text(encoding="utf-8"))
+    assert out == tmp_path / "deep" / "run"
+    assert len(rows) == 4
+    assert all(row["grade"] in (1, 2, 3, 4, 5) for row in rows)
+    assert status(out)["spent"]["grade"]["cost"] > 0
 
 
 GOOD = {"out": "run", "answer": {"model": "m"}, "grade": {"model": "m"}}

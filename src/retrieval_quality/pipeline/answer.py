@@ -134,6 +134,7 @@ class Asking:
         self.ideal = ideal
         self.controls = controls
         self.control_seed = control_seed
+        self._last_ideal: tuple[tuple[str, int], Request] | None = None
         self.texts = read_texts(folder)
         self.rankings = list(read_ranked(folder, self.texts))
 
@@ -205,10 +206,15 @@ class Asking:
 
     def ideal_request(self, row: Row) -> Request:
         """Return the request for the answer that a row's answer is held against."""
-        positives = self.texts[row.id]["p"]
-        if self.ideal == "per-np":
-            positives = positives[: row.n_positives]
-        return self._from(positives, self.query(row))
+        which = (row.id, row.n_positives)
+        if (
+            self._last_ideal is None or self._last_ideal[0] != which
+        ):  # the rows of a ranking share it
+            positives = self.texts[row.id]["p"]
+            if self.ideal == "per-np":
+                positives = positives[: row.n_positives]
+            self._last_ideal = which, self._from(positives, self.query(row))
+        return self._last_ideal[1]
 
     def request(self, row: Row) -> Request:
         """Return the request for a row's answer; without documents it has a prompt of its own."""

@@ -197,6 +197,8 @@ class Judging:
         self.prompt = prompt
         self.output = output
         self.repeats = repeats
+        self._format = {"format": _FORMATS[output]}
+        self._head = prompt.head(self._format, _SHOWN[output].format)
 
     @classmethod
     def of(cls, folder: Path) -> Judging:
@@ -234,9 +236,8 @@ class Judging:
         """Return the request for one grade."""
         texts = {"query": query, "ideal": ideal, "answer": answer}
         values = {name: prompts.quoted(text) for name, text in texts.items()}
-        values["format"] = _FORMATS[self.output]
         return self.settings.request(
-            self.prompt.messages(values, _SHOWN[self.output].format),
+            [*self._head, self.prompt.case({**values, **self._format})],
             self.prompt.version,
             max_tokens=MAX_TOKENS,
             repeat=repeat,

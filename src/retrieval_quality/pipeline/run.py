@@ -25,8 +25,8 @@ A configuration is YAML. Paths are relative to the file::
 
 from __future__ import annotations
 
+import hashlib
 import inspect
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -43,7 +43,7 @@ from retrieval_quality.pipeline.files import read_json, write_json
 from retrieval_quality.pipeline.grade import Counts, Judging, export
 from retrieval_quality.pipeline.rows import RANKED, TEXTS, Record, read_ranked, read_texts
 from retrieval_quality.pipeline.settings import Settings
-from retrieval_quality.pipeline.store import Store
+from retrieval_quality.pipeline.store import Store, canonical
 
 __all__ = ["export", "read_config", "run", "status", "status_text"]
 
@@ -109,7 +109,8 @@ def _fingerprint(told: Mapping[str, Any], base: Path, folder: Path) -> Record:
     made = [folder / name for name in (TEXTS, RANKED, *grading.FILES)]
     versions = [_version(folder / one.MANIFEST) for one in (answering, grading)]
     files = {str(path): _state(path) for path in (*inputs, *made)}
-    return json.loads(json.dumps({"config": told, "prompts": versions, "files": files}))
+    digest = hashlib.sha256(canonical(told).encode()).hexdigest()  # it may hold what is secret
+    return {"config": digest, "prompts": versions, "files": files}
 
 
 def _version(manifest: Path) -> list[str]:
@@ -180,6 +181,7 @@ def read_config(path: Path | str) -> dict[str, Any]:
         if not isinstance(told[section], dict):
             raise UsageError(f"{path}: `{section}` must be keys and values.")
         try:
+            told[section] = _placed(told[section], Path(path).resolve().parent)
             _split(told[section], names)
         except UsageError as error:
             own = f" `{section}` also takes {_list(names)}."
@@ -187,6 +189,12 @@ def read_config(path: Path | str) -> dict[str, Any]:
     if "rank" in told:
         told["rank"] = _rank_part(told["rank"], f"{path}: rank")
     return told
+
+
+def _placed(section: Mapping[str, Any], base: Path) -> dict[str, Any]:
+    """Take a price table's path from the folder of the configuration."""
+    prices = section.get("prices")
+    return {**section, **({"prices": str(base / prices)} if isinstance(prices, str) else {})}
 
 
 def _several(told: Mapping[str, Any], section: str) -> list[Any]:

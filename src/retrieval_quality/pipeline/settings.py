@@ -61,7 +61,8 @@ class Settings:
     rename : mapping
         Parameters that go by another name: ``{max_tokens: max_completion_tokens}``.
     extra_body : mapping
-        Further fields of the request's body, for one server's own options.
+        Further fields of the request's body, for one server's own options. They are recorded,
+        so nothing secret belongs here.
     timeout : float
         Seconds one call may take.
     attempts : int
@@ -103,6 +104,11 @@ class Settings:
             object.__setattr__(self, "omit", (self.omit,))
         if not self.model or not isinstance(self.model, str):
             raise UsageError("`model` is missing: give the name the server knows it by.")
+        for name in ("rename", "extra_body"):
+            if not isinstance(getattr(self, name), Mapping):
+                raise UsageError(f"`{name}` must be names and values, such as {{name: value}}.")
+        if self.base_url is not None and not re.match(r"https?://[^/]", str(self.base_url)):
+            raise UsageError("`base_url` must begin with http:// or https:// and name a server.")
         for name in (*self.omit, *self.rename):
             if name not in SENT:
                 raise UsageError(

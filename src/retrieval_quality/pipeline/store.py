@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS calls (
   request TEXT NOT NULL, text TEXT, reason TEXT, final INTEGER NOT NULL, tries INTEGER NOT NULL,
   raw TEXT NOT NULL, details TEXT NOT NULL, prompt_tokens INTEGER NOT NULL,
   completion_tokens INTEGER NOT NULL, estimated INTEGER NOT NULL, cost REAL, asked_at TEXT NOT NULL
-) WITHOUT ROWID
+)
 """
 _SAVE = """
 INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)

@@ -106,13 +106,22 @@ class Prompt:
         >>> prompt.messages({"query": "{{query}}"})[1]["content"]
         'Say {{query}}'
         """
+        return [*self.head(values, show), self.case(values)]
+
+    def head(
+        self, values: Mapping[str, str], show: Callable[[int], str] = str
+    ) -> list[dict[str, str]]:
+        """Return the messages before the case: the system's and the worked examples."""
         messages = [{"role": "system", "content": _filled(self.system, values)}]
         for example in self.examples:
             case = {**values, **{name: str(value) for name, value in example.items()}}
-            messages.append({"role": "user", "content": _filled(self.user, case)})
+            messages.append(self.case(case))
             messages.append({"role": "assistant", "content": show(example["grade"])})
-        messages.append({"role": "user", "content": _filled(self.user, values)})
         return messages
+
+    def case(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Return the message with the case itself."""
+        return {"role": "user", "content": _filled(self.user, values)}
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:
