@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from retrieval_quality import schema
 from retrieval_quality.errors import DataError
@@ -298,9 +299,11 @@ def _all_of(condition: np.ndarray, row: np.ndarray, rows: int) -> np.ndarray:
 
 
 def _check_texts(columns: Mapping[str, pa.Array]) -> None:
-    ids = columns["id"].to_pylist()
-    named = np.array([sample.find("-") > 0 for sample in ids], dtype=bool)
-    _require(named, lambda i: f"id is {_show(ids[i])}, not a subset name, a hyphen and a number")
+    ids = columns["id"]
+    _require(
+        pc.find_substring(ids, "-").to_numpy() > 0,
+        lambda i: f"id is {_show(ids[i].as_py())}, not a subset name, a hyphen and a number",
+    )
 
 
 def _check_candidates(columns: Mapping[str, pa.Array]) -> tuple[np.ndarray, np.ndarray]:
