@@ -383,7 +383,7 @@ def _draw_scale(sheet: _Sheet, result: Result, colours: ScalarMappable, y: float
     width = min(3.0, sheet.width - 1.6)
     axes = sheet.axes((sheet.width - width) / 2, y, width, 0.11)
     low, high = result.limits or (-1.0, 1.0)
-    edges = np.linspace(low, high, 62)
+    edges = np.linspace(low, high, 130)
     steps = [Rectangle((edge, 0), high - edge, 1) for edge in edges[:-1]]  # overlap: no seams
     shades = colours.to_rgba((edges[:-1] + edges[1:]) / 2)
     axes.add_collection(PatchCollection(steps, fc=shades, lw=0, antialiased=False), autolim=False)
@@ -490,7 +490,7 @@ def _draw_narrow_wide(result: Result) -> Figure:
     datasets = schema.dataset_order(list(numbers["dataset"].unique()))
     embeddings, _ = _grid(numbers)
     widths = segment_order(numbers["segment"].unique())
-    left, line, gap, top = max(1.0, 0.45 + _label_room(embeddings)), 0.2, 0.14, _HEADER + 0.54
+    left, line, gap, top = max(1.1, 0.55 + _label_room(embeddings)), 0.2, 0.14, _HEADER + 0.54
     deep = line * len(embeddings) + 0.08
     panel = (7.2 - left - 0.15 - 0.15 * (len(widths) - 1)) / len(widths)
     height = top + len(datasets) * (deep + gap) + 0.5
@@ -552,9 +552,8 @@ def _draw_dots(axes: Axes, result: Result, cells: pd.DataFrame, embeddings: Sequ
     axes.spines["left"].set_visible(False)
     if cells["correlation"].isna().all():
         note = _empty_line(cells, result)
-        axes.text(
-            0.5, 0.5, note, color="#737373", ha="center", va="center", transform=axes.transAxes
-        )
+        middle: dict[str, Any] = {"ha": "center", "va": "center", "transform": axes.transAxes}
+        axes.text(0.5, 0.5, note, color="#737373", backgroundcolor="white", **middle)
         return
     for row, embedding in enumerate(embeddings):
         line = cells[cells["embedding"] == embedding]
