@@ -14,8 +14,8 @@ from retrieval_quality.correlation import (
     COEFFICIENTS,
     COLUMNS,
     correlate,
-    differences,
     curves_of,
+    differences,
 )
 from retrieval_quality.counts import count_rows, evaluate
 from retrieval_quality.errors import DataError, UsageError
