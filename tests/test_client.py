@@ -212,14 +212,18 @@ def test_bursts_of_500_pass(server, store):
     assert (tally.answered, server.count) == (20, 40)
 
 
-def test_a_request_that_always_fails_is_recorded_and_asked_in_the_next_run(server, store):
-    server.behave = lambda asked: error(500) if "Question 3" in asked.text else say("Yes.")
-    settings = settings_for(server, concurrency=1)
+def test_requests_that_always_fail_are_recorded_and_asked_in_the_next_run(server, store):
+    bad = ("Question 3", "Question 5", "Question 7")  # as many as stop a run, but not in a row
+
+    def behave(asked):
+        return error(500) if asked.text in bad else say("Yes.")
+
+    server.behave = behave
+    settings = settings_for(server, concurrency=1, attempts=2)
     for _ in range(4):  # more runs than a bad reply gets
-        tally = run(store, settings)
-        assert tally.failed == {"server error (HTTP 500)": 1}
+        assert run(store, settings).failed == {"server error (HTTP 500)": 3}
     server.behave = lambda asked: say("Yes.")
-    assert run(store, settings).answered == 1
+    assert run(store, settings).answered == 3
     assert sorted(server.answered.values()) == [1] * 8
 
 
