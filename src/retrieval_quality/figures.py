@@ -338,15 +338,13 @@ def _scale(result: Result) -> ScalarMappable:
 def _draw_cell(
     axes: Axes, place: tuple[int, int], value: float, colours: ScalarMappable, gid: str
 ) -> None:
-    if np.isnan(value):
-        patch = Rectangle(place, 1, 1, gid=gid, **_HATCH)
-        axes.add_patch(patch)
-        axes.add_patch(Rectangle(place, 1, 1, fill=False, edgecolor="white", linewidth=1.2))
+    white: dict[str, Any] = {"edgecolor": "white", "linewidth": 1.2}
+    if np.isnan(value):  # add_artist is quicker than add_patch: the limits are set already
+        axes.add_artist(Rectangle(place, 1, 1, gid=gid, **_HATCH))
+        axes.add_artist(Rectangle(place, 1, 1, fill=False, **white))
         return
     colour = colours.to_rgba(np.array(value))
-    axes.add_patch(
-        Rectangle(place, 1, 1, gid=gid, facecolor=colour, edgecolor="white", linewidth=1.2)
-    )
+    axes.add_artist(Rectangle(place, 1, 1, gid=gid, facecolor=colour, **white))
     axes.text(
         place[0] + 0.5,
         place[1] + 0.52,
