@@ -17,7 +17,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -224,7 +224,7 @@ def ask(
         first = next(left, None)
         try:
             if first is not None:  # otherwise neither key nor server is needed
-                executor = executor or ChatExecutor(settings, price, budget)
+                executor = executor or ChatExecutor(settings, price, budget, store.lost())
                 _run(executor.execute(chain([first], left), deliver))
         finally:
             tally.seconds = time.monotonic() - started
@@ -315,8 +315,8 @@ class ChatExecutor:
     Rate limits, time-outs, lost connections and server errors are tried again with growing,
     jittered pauses. A wait the server asks for holds for all calls, not only for the one that
     was told. A call that keeps failing is recorded as failed and the next run asks it again;
-    when nobody listens any more, or three calls in a row are lost, the run stops. Calls in flight
-    are always waited for, since they may have to be paid.
+    when nobody listens any more, or three new calls in a row are lost, the run stops. Calls in
+    flight are always waited for, since they may have to be paid.
 
     A call that timed out or broke off has no reply, hence no known cost: it is not charged.
 
@@ -327,12 +327,22 @@ class ChatExecutor:
         For the cost of each reply.
     budget : Budget
         Says which calls may still go out.
+    lost_before : set of str
+        Keys of requests that earlier runs gave up: when they fail again, it says nothing of
+        the server.
     """
 
-    def __init__(self, settings: Settings, price: Price | None, budget: Budget) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        price: Price | None,
+        budget: Budget,
+        lost_before: Set[str] = frozenset(),
+    ) -> None:
         self.settings = settings
         self.price = price
         self.budget = budget
+        self.lost_before = lost_before
         self.key = api_key(settings.base_url)
         self._error: RetrievalQualityError | None = None
         self._stop = asyncio.Event()
@@ -413,12 +423,12 @@ class ChatExecutor:
                     self._halt(self._gone(outcome))
                     return None
                 if not outcome.limited:
-                    return self._lose(outcome)
+                    return self._lose(request, outcome)
             await self._back_off(outcome, len(began) - 1)
 
-    def _lose(self, outcome: _Again) -> Reply | None:
+    def _lose(self, request: Request, outcome: _Again) -> Reply | None:
         """Give one call up; stop when several in a row are lost."""
-        self._lost += 1
+        self._lost += request.key not in self.lost_before
         if self._lost >= LOST_IN_A_ROW:
             self._halt(self._gone(outcome))
             return None

@@ -296,6 +296,14 @@ class Store:
             )
             return {key for (key,) in rows}
 
+    def lost(self) -> set[str]:
+        """Return the keys of calls that were given up without any reply."""
+        with self._said():
+            rows = self._database.execute(
+                "SELECT key FROM calls WHERE reason IS NOT NULL AND raw = ''"
+            )
+            return {key for (key,) in rows}
+
     def open_failures(self) -> int:
         """Count the calls that failed and that the next run would ask again."""
         with self._said():
