@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -107,13 +107,12 @@ def cli() -> None:
 # --- figures, tables, correlations -------------------------------------------------------------
 
 
-def _export(kind: str, which: str, data: str, pairs: tuple[str, ...], out: str) -> None:
+def _export(
+    kind: Literal["figure", "table"], which: str, data: str, pairs: tuple[str, ...], out: str
+) -> None:
     from retrieval_quality import catalogue, export
 
-    entries = catalogue.FIGURES if kind == "figure" else catalogue.TABLES
-    if which != "all" and (not which.isdecimal() or int(which) not in entries):
-        raise UsageError(f"there is no {kind} {which!r}; there are 1 to {len(entries)}, and all")
-    chosen = entries.values() if which == "all" else [entries[int(which)]]
+    chosen = catalogue.select(kind, which)
     parameters = _parse(data, pairs)
     dataset = _load(parameters)
     for entry in chosen:
