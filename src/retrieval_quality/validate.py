@@ -2,8 +2,8 @@
 
 `validate` looks at all rows of all parts with SQL over the columnar cache and says of each
 relation how many rows were looked at, how many break it, and which are the first.
-`ranked_texts`, `check_ranked` and `check_graded` do the same for one row in plain Python; they are
-what the book shows for Figures 21, 22 and 30.
+Figures 21, 22 and 30 of the paper show a few of these relations as plain code
+(`retrieval_quality.analysis`); here are all of them.
 """
 
 from __future__ import annotations
@@ -25,125 +25,6 @@ EXAMPLES = 3
 
 TOLERANCE = 1e-9
 """Greatest difference of P and R from their definitions."""
-
-
-# --- one row, in plain Python ----------------------------------------------------------------
-
-
-def ranked_texts(text_row: Mapping[str, Any], ranked_row: Mapping[str, Any]) -> list[str]:
-    """List the candidates of a ranked row in the order of its embedding (the paper's Figure 21).
-
-    Parameters
-    ----------
-    text_row : mapping
-        A row of texts: ``p`` positives and ``n`` negatives.
-    ranked_row : mapping
-        The ranked row of the same id: an index below ``Np`` is a positive, others are negatives.
-
-    Returns
-    -------
-    list of str
-        The ``Nc`` texts, best first.
-
-    Examples
-    --------
-    >>> ranked_texts({"p": ["yes", "also"], "n": ["no"]}, {"Np": 2, "rank": [1, 2, 0]})
-    ['also', 'no', 'yes']
-    """
-    positives, negatives = text_row["p"], text_row["n"]
-    n_positives = ranked_row["Np"]
-    return [
-        positives[index] if index < n_positives else negatives[index - n_positives]
-        for index in ranked_row["rank"]
-    ]
-
-
-def check_ranked(ranked_row: Mapping[str, Any], text_row: Mapping[str, Any]) -> None:
-    """Check what must hold between a ranked row and its texts (the paper's Figure 22).
-
-    Raises
-    ------
-    DataError
-        Names the row and the first relation that does not hold.
-
-    Examples
-    --------
-    >>> texts = {"id": "A-0", "p": ["yes", "also"], "n": ["no"]}
-    >>> row = {"id": "A-0", "E": "ME5S", "Nc": 3, "Np": 2, "K": [1, 2], "P": [1, 0.5],
-    ...        "R": [0.5, 0.5], "rank": [1, 2, 0]}
-    >>> check_ranked(row, texts)
-    >>> check_ranked({**row, "Np": 3}, texts)
-    Traceback (most recent call last):
-        ...
-    retrieval_quality.errors.DataError: ranked row with id A-0, E ME5S: Np <= len(p) does not hold.
-    """
-    n_candidates, n_positives = ranked_row["Nc"], ranked_row["Np"]
-    _demand(
-        "ranked",
-        ranked_row,
-        {
-            "id is that of the texts": ranked_row["id"] == text_row["id"],
-            "len(P) == len(R) == len(K)": len(ranked_row["P"])
-            == len(ranked_row["R"])
-            == len(ranked_row["K"]),
-            "len(rank) == Nc": len(ranked_row["rank"]) == n_candidates,
-            "Nc <= len(p) + len(n)": n_candidates <= len(text_row["p"]) + len(text_row["n"]),
-            "Np <= len(p)": n_positives <= len(text_row["p"]),
-            "Np < Nc": n_positives < n_candidates,
-            "Nc >= 2": n_candidates >= 2,
-            "Np >= 2": n_positives >= 2,
-        },
-    )
-
-
-def check_graded(graded_row: Mapping[str, Any], ranked_row: Mapping[str, Any]) -> None:
-    """Check what must hold between a graded row and its ranked row (the paper's Figure 30).
-
-    Raises
-    ------
-    DataError
-        Names the row and the first relation that does not hold.
-
-    Examples
-    --------
-    >>> ranked = {"id": "A-0", "E": "ME5S", "Nc": 3, "Np": 2, "K": [1, 2], "rank": [1, 2, 0]}
-    >>> row = {"id": "A-0", "E": "ME5S", "Nc": 3, "Np": 2, "K": 2, "rank": [1, 2], "inK": [1, 0]}
-    >>> check_graded(row, ranked)
-    >>> check_graded({**row, "rank": [2, 1]}, ranked)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    retrieval_quality.errors.DataError: graded row with id A-0, E ME5S, K 2: rank == ranked...
-    """
-    top_k = graded_row["K"]
-    _demand(
-        "graded",
-        graded_row,
-        {
-            "id, E, Nc, Np are those of the ranked row": all(
-                graded_row[name] == ranked_row[name] for name in ("id", "E", "Nc", "Np")
-            ),
-            "len(rank) == len(inK) == K": len(graded_row["rank"])
-            == len(graded_row["inK"])
-            == top_k,
-            "sum(inK) <= Np": sum(graded_row["inK"]) <= graded_row["Np"],
-            "K is in the ranked row's K": top_k in ranked_row["K"],
-            "rank == ranked rank[:K]": list(graded_row["rank"]) == list(ranked_row["rank"][:top_k]),
-        },
-    )
-
-
-def _demand(part: str, row: Mapping[str, Any], relations: Mapping[str, bool]) -> None:
-    for relation, holds in relations.items():
-        if not holds:
-            named = ", ".join(
-                f"{name} {row[name]}"
-                for name in ("id", "E", "K")
-                if name in row and (name != "K" or part == "graded")
-            )
-            raise DataError(f"{part} row with {named}: {relation} does not hold.")
-
-
-# --- all rows, in SQL ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
