@@ -103,6 +103,13 @@ def test_half_a_character_is_dropped_not_a_crash(tmp_path):
     assert drops.texts["not valid Unicode"] == 1
 
 
+def test_ids_keep_their_subset_and_are_numbered_anew(tmp_path):
+    names = ["my-wiki-7", "-3", "plain", "my-wiki-2"]
+    records = [{"id": name, **mine(q=f"question {i}")} for i, name in enumerate(names)]
+    samples, _ = made(tmp_path, "texts", records)
+    assert [s["id"] for s in samples] == ["my-wiki-0", "T-0", "T-1", "my-wiki-1"]
+
+
 # the same again
 
 
@@ -408,7 +415,7 @@ def test_msmarco_lines_and_parquet_agree(tmp_path):
     assert len(texts(tmp_path / "a")) == 5
 
 
-@pytest.mark.parametrize("selected", [[1, 1], [1, 1, 2, 0], [1, 1, None, 0]])
+@pytest.mark.parametrize("selected", [[1, 1], [1, 1, 2, 0], [1, 1, None, 0], [1, 1, [], {}]])
 def test_msmarco_marks_that_do_not_fit_are_refused(tmp_path, selected):
     passages = {"is_selected": selected, "passage_text": PASSAGES}
     with pytest.raises(DataError, match="is_selected"):
@@ -447,6 +454,16 @@ def test_nq_that_cannot_borrow_is_counted(tmp_path):
     samples, drops = made(tmp_path, "nq", records)
     assert [s["q"] for s in samples] == ["who is that"]
     assert drops["queries"] == {"no answer by which to borrow negatives": 1}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{"hard_negative_ctxs": 3}, {"negative_ctxs": ["text"]}, {"answers": "x"}, {"question": 1}],
+)
+def test_broken_nq_records_are_refused(tmp_path, broken):
+    record = {**dpr("who is it", ["x"], ["a", "b"], negative_ctxs=["c"]), **broken}
+    with pytest.raises(DataError, match=r"input\.json, record 1"):
+        made(tmp_path, "nq", [record])
 
 
 def test_nq_gold_and_annotated_passage_are_the_positives(tmp_path):

@@ -223,7 +223,7 @@ def hotpotqa(
     """Read HotpotQA in the distractor setting, as its authors or the hub lay it out."""
     for where, record in _each(inputs):
         text = _get(record, "question", where, str)
-        level = _LEVELS.get(record.get("level", ""))
+        level = _LEVELS.get(str(record.get("level")))
         read = _hotpot_record(record, where, drops)
         if level is None:
             drops.queries["no level (easy, medium, hard)"] += 1
@@ -261,7 +261,7 @@ def msmarco(inputs: Sequence[Path], seed: int, drops: Drops) -> Iterator[Query]:
             selected = [p.get("is_selected") for p in passages]
             texts = [p.get("passage_text") for p in passages]
         texts = _strings(texts, "passage_text", where)
-        if len(selected) != len(texts) or not set(selected) <= {0, 1}:
+        if len(selected) != len(texts) or not all(s in (0, 1) for s in selected):
             raise DataError(f"{where}: is_selected must have one 0 or 1 for each passage.")
         yield Query(
             key=str(record.get("query_id", where.name)),
@@ -324,7 +324,7 @@ def _nq_positives(record: Record, where: Place) -> list[str]:
     if "positive_ctxs" in record:
         return _passages(_get(record, "positive_ctxs", where, list), where)
     found = _get(record, "ctxs", where, list)
-    positives = _passages([c for c in found if isinstance(c, dict) and c.get("isgold")], where)
+    positives = _passages([c for c in found if not isinstance(c, dict) or c.get("isgold")], where)
     annotated = record.get("original_nq_annotated")
     if isinstance(annotated, dict) and isinstance(annotated.get("long_answer"), str):
         positives.append(titled(str(annotated.get("title") or ""), annotated["long_answer"]))
@@ -363,8 +363,10 @@ def natural_questions(inputs: Sequence[Path], seed: int, drops: Drops) -> Iterat
         answers = [words(a) for a in _strings(record.get("answers"), "answers", where)]
         answers = [a for a in answers if a.strip()]
         positives = _nq_positives(record, where)
-        hard = _passages(record.get("hard_negative_ctxs") or [], where)
-        easy = _passages(record.get("negative_ctxs") or [], where)
+        hard, easy = (
+            _passages(_get(record, key, where, list) if record.get(key) else [], where)
+            for key in ("hard_negative_ctxs", "negative_ctxs")
+        )
         if not hard and not easy:
             if not answers:
                 drops.queries["no answer by which to borrow negatives"] += 1
@@ -514,11 +516,11 @@ def own_texts(inputs: Sequence[Path], seed: int, drops: Drops) -> Iterator[Query
     """Read records with ``q``, ``p``, ``n`` and, if there is one, ``id``: one's own texts."""
     for where, record in _each(inputs):
         name = str(record.get("id", where.name))
-        subset, dash, number = name.rpartition("-")
+        subset, _, number = name.rpartition("-")
         texts = {key: _strings(record.get(key), f"'{key}'", where) for key in ("p", "n")}
         yield Query(
             key=name,
-            subset=subset if dash and number.isdecimal() else "T",
+            subset=subset if subset and number.isdecimal() else "T",
             text=_get(record, "q", where, str),
             positives=texts["p"],
             negatives=texts["n"],
