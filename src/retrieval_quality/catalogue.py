@@ -228,7 +228,7 @@ class Study(Entry):
     heading
         Its title.
     words
-        Its caption.
+        Its caption; ``{alpha}`` stands for the α of a run.
     axis
         What the values of a picture are.
     """
@@ -249,8 +249,10 @@ class Study(Entry):
 
     def caption(self, parameters: Parameters | None = None) -> str:
         """Say what is drawn and which segments are left out."""
-        fewest = (parameters or Parameters()).min_samples_ratio
-        return f"{self.words} Segments of fewer than {fewest} graded rows are left out."
+        run = parameters or Parameters()
+        alpha = "cross-fitted α" if isinstance(run.alpha, str) else f"α = {run.alpha:g}"
+        said = self.words.replace("{alpha}", alpha)
+        return f"{said} Segments of fewer than {run.min_samples_ratio} graded rows are left out."
 
 
 @dataclass(frozen=True)
@@ -518,9 +520,9 @@ def _declare_studies() -> dict[str, Study]:
             "controls",
             "controls-correlation",
             "Measures against what the documents add",
-            "Correlation of measures with the grade itself, and with the grade less that of the "
-            f"same question without documents. {ranges}; α is taken from the other datasets.",
-            "Spearman's ρ",
+            "Correlation of measures with the grade less that of the same question without "
+            f"documents, T at α = ½. {ranges}.",
+            "Spearman's ρ with the gain",
             measures=("R", "P", "T", "nDCG"),
         ),
         study(
@@ -546,10 +548,10 @@ def _declare_studies() -> dict[str, Study]:
         study(
             "which-measure",
             "which-courses",
-            "Ten measures by ratio",
+            "Old and new measures by ratio",
             f"Correlation of measures with the grade. {ranges}; {honest}",
             "Spearman's ρ with the grade",
-            measures=("T", "P", "nDCG", "hit", "RR", "F", "R", "F1", "AP", "nDCG_usual"),
+            measures=("T", "P", "nDCG", "hit", "RR", "F", "R"),
         ),
         study(
             "which-measure",
@@ -578,14 +580,14 @@ def _declare_studies() -> dict[str, Study]:
         studies.append(
             Study(
                 f"{INTERVALS}-{pair}-{entry.dataset.lower()}",
-                "study",
+                "difference",
                 "intervals",
                 dataset=entry.dataset,
                 measures=entry.measures,
                 require_2k=entry.require_2k,
                 topic="intervals",
-                heading=f"{entry.title}, cross-fitted",
-                words=f"{entry.label} anew: the difference at cross-fitted α. Framed and bold: it "
+                heading=f"{entry.title}: what stands",
+                words=f"{entry.label} anew, at {{alpha}}. Framed and bold: it "
                 "stands, at a false discovery rate of 5% over the cells of this picture.",
                 axis="difference",
             )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from retrieval_quality import analysis, figures
+from retrieval_quality import analysis, charts, figures, studies
 from retrieval_quality.analysis import Result
 from retrieval_quality.catalogue import Entry
 from retrieval_quality.errors import DataError
@@ -42,7 +42,7 @@ def suffixes(entry: Entry) -> tuple[str, ...]:
     >>> suffixes(FIGURES[7]), suffixes(TABLES[1]), suffixes(FIGURES[22])
     (('.svg', '.png', '.csv', '.json'), ('.csv', '.json'), ('.txt', '.json'))
     """
-    if entry.kind == "table":
+    if entry.kind in ("table", "study-table"):
         return (".csv", ".json")
     return (".txt", ".json") if entry.kind == "code" else (".svg", ".png", ".csv", ".json")
 
@@ -74,7 +74,7 @@ def write(
     DataError
         The folder or a file cannot be written. What was there before is still whole then.
     """
-    return write_result(analysis.compute(entry, dataset, parameters), dataset, out)
+    return write_result(studies.compute(entry, dataset, parameters), dataset, out)
 
 
 def write_result(
@@ -85,13 +85,13 @@ def write_result(
     Parameters
     ----------
     result
-        From `analysis.compute`.
+        From `studies.compute`.
     dataset
         The data that it was computed from.
     out
         Folder to write to; made if it is not there.
     drawing
-        From `figures.draw`; drawn here when left out.
+        From `charts.draw`; drawn here when left out.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def _contents(result: Result, dataset: Dataset, drawing: Figure | None) -> dict[
     contents: dict[str, bytes] = {}
     wanted = suffixes(result.entry)
     if ".svg" in wanted:
-        drawing = drawing or figures.draw(result)
+        drawing = drawing or charts.draw(result)
         contents[".svg"] = svg_bytes(drawing)
         contents[".png"] = png_bytes(drawing)
     if ".csv" in wanted:
@@ -182,7 +182,7 @@ def provenance(result: Result, dataset: Dataset) -> dict[str, Any]:
         "label": entry.label,
         "title": entry.title,
         "caption": entry.caption(result.parameters),
-        "alt": figures.alt_text(result),
+        "alt": charts.alt_text(result),
         "kind": entry.kind,
         "dataset": entry.dataset,
         "measures": list(entry.measures),

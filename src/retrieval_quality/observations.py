@@ -237,6 +237,8 @@ def checks(result: Result) -> list[tuple[str, bool]]:
             )
         case "code":
             return _code_checks(label, numbers)
+        case "study" | "study-table":
+            return _study_checks(label, result)
         case "table" if "n_gn" in numbers:
             same = numbers["n_gn"] + numbers["n_gw"] == numbers["n_g"]
             return [(f"{label}: narrow and wide add up to all graded samples", bool(same.all()))]
@@ -265,6 +267,40 @@ def _cell_checks(
             bool((undefined["reason"].fillna("") != "").all()),
         ),
     ]
+
+
+def _study_checks(label: str, result: Result) -> list[tuple[str, bool]]:
+    """Check that values are in the picture, that ends are in order, and reasons given."""
+    numbers = result.numbers
+    known = numbers[_with_value(numbers)]
+    found = [(f"{label}: {len(known)} values rest on graded answers", bool((known["n"] > 0).all()))]
+    if {"low", "high"} <= set(numbers):
+        ends = numbers.dropna(subset=["low", "high"])
+        found.append(
+            (f"{label}: {len(ends)} intervals end above where they begin", _in_order(ends))
+        )
+    if result.limits and "value" in numbers:
+        low, high = result.limits
+        inside = numbers["value"].dropna().between(low - _TOLERANCE, high + _TOLERANCE)
+        found.append((f"{label}: {len(inside)} values lie on the scale", bool(inside.all())))
+    if "reason" in numbers:
+        lacking = numbers.drop(known.index)["reason"].fillna("")
+        found.append(
+            (
+                f"{label}: each of {len(lacking)} rows without a value says why",
+                "" not in set(lacking),
+            )
+        )
+    return found
+
+
+def _with_value(numbers: pd.DataFrame) -> pd.Series:
+    names = [name for name in ("value", "kept", "correlation") if name in numbers]
+    return numbers[names[0]].notna() if names else pd.Series(True, index=numbers.index)
+
+
+def _in_order(ends: pd.DataFrame) -> bool:
+    return bool((ends["low"] <= ends["high"] + _TOLERANCE).all())
 
 
 def _code_checks(label: str, numbers: pd.DataFrame) -> list[tuple[str, bool]]:

@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from retrieval_quality import analysis, catalogue, export, markup, observations, schema, sources
+from retrieval_quality import (
+    analysis,
+    catalogue,
+    export,
+    markup,
+    observations,
+    schema,
+    sources,
+    studies,
+)
 from retrieval_quality.errors import DataError
 from retrieval_quality.mathml import to_mathml
 from retrieval_quality.measures import MEASURES, lookup
@@ -150,9 +159,9 @@ class Run:
         caption, links = self._caption(entry, result), self._links(entry, written)
         return self._shown(entry, [self._picture(result, written), caption, links, *folded])
 
-    def table(self, number: int) -> Shown:
-        """Show a table of the paper."""
-        entry = _entry("table", number)
+    def table(self, which: int | str) -> Shown:
+        """Show a table of the paper by its number, or one of a study by its anchor."""
+        entry = _entry("table", which)
         result = self._result(entry)
         body = _missing(result) or markup.table(result.numbers, f"{entry.label}: {entry.title}")
         notes = "".join(f"<p>{markup.prose(note)}</p>" for note in result.notes)
@@ -207,17 +216,17 @@ class Run:
 
     def _result(self, entry: Entry) -> Result:
         if entry.anchor not in self._results:
-            self._results[entry.anchor] = analysis.compute(entry, self.dataset, self.parameters)
+            self._results[entry.anchor] = studies.compute(entry, self.dataset, self.parameters)
         return self._results[entry.anchor]
 
     def _picture(self, result: Result, written: list[Path]) -> str:
         """Embed the drawing, so that it is there in any folder and without a network."""
-        from retrieval_quality import figures
+        from retrieval_quality import charts
 
         files = [path for path in written if path.suffix == ".svg"]
-        svg = files[0].read_bytes() if files else export.svg_bytes(figures.draw(result))
+        svg = files[0].read_bytes() if files else export.svg_bytes(charts.draw(result))
         width, height, cells = _layout(svg.decode("utf-8"), result)
-        alt = markup.escape(figures.alt_text(result))
+        alt = markup.escape(charts.alt_text(result))
         source = base64.b64encode(svg).decode("ascii")
         image = (
             f'<img alt="{alt}" width="{width}" height="{height}" '
@@ -241,9 +250,9 @@ class Run:
         """Write the files of an entry if a folder was named."""
         if not self.parameters.out:
             return []
-        return export.write(
-            entry, self.dataset, replace(self.parameters, out=""), self.parameters.out
-        )
+        result = self._result(entry)
+        written = replace(result, parameters=replace(self.parameters, out=""))
+        return export.write_result(written, self.dataset, self.parameters.out)
 
     def _links(self, entry: Entry, written: list[Path]) -> str:
         """Link the files of an entry within the book; elsewhere say where they are."""
@@ -406,6 +415,57 @@ class Run:
         cards = "".join(_card(entry, folder) for entry in entries)
         return Shown(f'<div class="rq-gallery">{cards}</div>', f"{len(entries)} figures and tables")
 
+    # --- how sure it is ---------------------------------------------------------------------------
+
+    def standing(self) -> Shown:
+        """Count the cells whose difference stands, for each pair of measures and dataset."""
+        counted = studies.standing(self.dataset, self.parameters)
+        if counted.empty:
+            return self.note("No segment has enough graded rows.")
+        total = f"{int(counted['stand'].sum())} of {int(counted['cells'].sum())} cells stand."
+        self._claims.append(
+            (
+                f"of {int(counted['cells'].sum())} cells no more stand than there are",
+                bool((counted["stand"] <= counted["cells"]).all()),
+            )
+        )
+        shown = self.show(counted, "Cells that stand at a false discovery rate of 5%")
+        return Shown(f"<p>{total}</p>{shown.html}", total)
+
+    def coverage(self) -> Shown:
+        """Show how often intervals hold the true value, where it is known."""
+        found = studies.coverage()
+        if found is None:
+            return self.note(
+                "The coverage benchmark has not been run: this installation has no coverage.csv."
+            )
+        return self.show(found, "Coverage of nominal 95% intervals, on simulated sets")
+
+    def claims(self) -> Shown:
+        """Show the claims of the paper with their verdicts."""
+        from retrieval_quality import claims
+
+        ledger = claims.evaluate(self.dataset, self.parameters)
+        counts = pd.Series([claim["verdict"] for claim in ledger]).value_counts()
+        told = ", ".join(f"{verdict}: {count}" for verdict, count in counts.items())
+        self._claims += [
+            (
+                f"each of {len(ledger)} claims has a verdict",
+                all(claim["verdict"] in claims.VERDICTS for claim in ledger),
+            ),
+            (
+                "every interval ends above where it begins",
+                all(c["low"] is None or c["low"] <= c["high"] for c in ledger),
+            ),
+        ]
+        stamp = f'<p class="rq-simulated">{SIMULATED}</p>' if self.dataset.simulated else ""
+        titles = ("verdict", "claim", "effect", "test", "n", "cells", "figures")
+        head = "".join(f'<th scope="col">{title}</th>' for title in titles)
+        body = "".join(_claim_row(claim) for claim in ledger)
+        rows = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+        table = markup.scrolling(rows, "claims of the paper")
+        return Shown(f"{stamp}<p>{markup.escape(told)}.</p>{table}", told)
+
     # --- checks -----------------------------------------------------------------------------------
 
     def check(self, *claims: tuple[str, bool]) -> Shown:
@@ -464,6 +524,39 @@ def _measure_row(measure: Measure) -> str:
         f'<td class="rq-long">{markup.prose(measure.summary)}</td>'
         + "".join(f"<td>{cell}</td>" for cell in cells)
         + f'<td class="rq-long">{markup.prose(measure.source)}</td></tr>'
+    )
+
+
+def _claim_row(claim: dict[str, Any]) -> str:
+    """Write one claim as the row of a table, its id as the place to link to."""
+    numbers = [claim[name] for name in ("effect", "low", "high")]
+    effect = "–"
+    if None not in numbers:
+        value, low, high = (f"{number:.3f}".replace("-", "−") for number in numbers)
+        effect = f"{value} [{low}, {high}]"
+    entries = [catalogue.FIGURES[number] for number in claim["figures"]]
+    links = " ".join(
+        f'<a href="{entry.notebook}.html#{entry.anchor}">{entry.number}</a>' for entry in entries
+    )
+    said = [
+        f"<strong>{markup.prose(claim['statement'])}</strong> ({markup.prose(claim['where'])})",
+        markup.prose(claim["note"]),
+    ]
+    tested = [
+        markup.prose(claim["test"]),
+        f"Refuted by: {markup.prose(claim['refuted_by'])}",
+        f"By construction: {markup.prose(claim['by_construction'])}"
+        if claim["by_construction"]
+        else "",
+        *(markup.prose(condition) for condition in claim["conditions"]),
+    ]
+    return (
+        f'<tr id="{claim["id"]}"><th scope="row">{markup.escape(claim["verdict"])}</th>'
+        f'<td class="rq-long">{"<br>".join(filter(None, said))}</td>'
+        f'<td class="rq-value">{effect}</td>'
+        f'<td class="rq-long">{"<br>".join(filter(None, tested))}</td>'
+        f'<td class="rq-value">{claim["n"]:,}</td><td class="rq-value">{claim["cells"]}</td>'
+        f"<td>{links}</td></tr>"
     )
 
 
