@@ -18,8 +18,8 @@ Kind = Literal["query", "passage"]
 
 INSTALL = (
     "Ranking needs sentence-transformers: pip install 'retrieval-quality[models]'. On Linux that "
-    "brings PyTorch for graphics cards, several GB; without one, install PyTorch's CPU build "
-    "first: pip install torch --index-url https://download.pytorch.org/whl/cpu"
+    "brings PyTorch for graphics cards, several GB; without one, first install PyTorch's CPU build "
+    "by the command that pytorch.org/get-started shows for Linux, pip and CPU"
 )
 
 
