@@ -69,8 +69,9 @@ def small(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def tree(tmp_path) -> Path:
+def tree(tmp_path, monkeypatch) -> Path:
     """A book of one notebook and one page, in a folder whose name is not plain."""
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
     root = tmp_path / "My Büch (1)"
     (root / "book").mkdir(parents=True)
     for name in ("_config.yml", "book/references.bib"):
@@ -185,6 +186,7 @@ def test_a_notebook_without_kernelspec_runs(tmp_path):
 
 @pytest.mark.slow
 def test_a_book_is_built_in_a_folder_with_blanks_in_an_ascii_locale(tree, small):
+    # In a repository that is known, so that there are launch buttons too.
     code = (
         "import sys; from retrieval_quality import book; from retrieval_quality.parameters import "
         "Parameters\nif __name__ == '__main__':\n    "
@@ -194,6 +196,10 @@ def test_a_book_is_built_in_a_folder_with_blanks_in_an_ascii_locale(tree, small)
     script = tree / "build.py"
     script.write_text(code, encoding="utf-8")
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    environment |= {
+        "GITHUB_REPOSITORY": "someone/a-fork",
+        "GITHUB_SERVER_URL": "https://github.com",
+    }
     command = [sys.executable, str(script), str(small), str(tree / "_build"), str(tree)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -205,6 +211,10 @@ def test_a_book_is_built_in_a_folder_with_blanks_in_an_ascii_locale(tree, small)
     page = (tree / "_build" / "html" / "notebooks" / "one.html").read_text(encoding="utf-8")
     assert "org/模型" in page
     assert str(small) in page  # the parameters it was run with
+    assert "/v2/gh/someone/a-fork/main?urlpath=lab/tree/notebooks/one.md" in page
+    assert "/github/someone/a-fork/blob/gh-pages/colab/one.ipynb" in page
+    for_colab = nbformat.read(tree / "_build" / "html" / "colab" / "one.ipynb", as_version=4)
+    assert "git+https://github.com/someone/a-fork" in for_colab.cells[0].source
     seconds = json.loads((tree / "_build" / "seconds.json").read_text(encoding="utf-8"))
     assert {"data", "notebooks", "render", "one"} <= set(seconds)
 
@@ -221,16 +231,29 @@ def test_a_failing_notebook_stops_the_build_and_leaves_no_old_book(tree, small):
 
 
 @pytest.mark.slow
-def test_a_warning_stops_the_rendering(tree, small):
+def test_a_warning_stops_the_rendering(tree):
     (tree / "index.md").write_text("# A\n\n{doc}`nowhere`\n", encoding="utf-8")
+    (tree / "_toc.yml").write_text("format: jb-book\nroot: index\n", encoding="utf-8")
+    out = tree / "_build"
+    book._stage(tree, out / "stage")
     with pytest.raises(DataError, match="unknown document: 'nowhere'"):
-        book.build(Parameters(data=str(small)), tree / "_build", root=tree)
-    assert (tree / "_build" / "reports" / "render.log").is_file()
+        book._render(out / "stage", out, out / "reports")
+    assert (out / "reports" / "render.log").is_file()
+    assert not (out / "html").exists()
 
 
 def test_a_parameter_that_a_notebook_lacks_stops_the_build_before_data_is_read(tree):
     with pytest.raises(UsageError, match="one has no parameter 'seed'"):
         book.build(Parameters(data="/nowhere", seed=2), tree / "_build", root=tree)
+
+
+def test_the_repository_is_found_by_its_remote(tmp_path, monkeypatch):
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+    assert book.find_repository(tmp_path) == ""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    remote = ["git", "-C", str(tmp_path), "remote", "add", "origin"]
+    subprocess.run([*remote, "git@github.com:someone/a.fork.git"], check=True)
+    assert book.find_repository(tmp_path) == "https://github.com/someone/a.fork"
 
 
 def test_other_data_is_named_on_top_of_the_pages():

@@ -128,7 +128,7 @@ def test_other_names_are_shown_as_text(tmp_path):
         depths=(1, 2),
     )
     options = {"data": str(data), "min_samples_ratio": 2, "min_samples_width": 2}
-    for name in ("tables", "dataset-code", "narrow-wide", "appendix"):
+    for name in ("tables", "dataset-code", "appendix"):
         tags = Tags(shown(name, **options))
         assert not {"script", "b"} & set(tags.names)
         assert "<b>Q</b>" in tags.text or name == "dataset-code"
@@ -142,7 +142,7 @@ def test_text_of_the_data_is_shown_as_text(three_rows):
 
 
 def test_a_page_is_complete(small):
-    html = shown("t-minus-f", data=small, min_samples_ratio=10)
+    html = shown("t-minus-f", data=small, min_samples_ratio=10, datasets=["A"])
     tags = Tags(html)
     assert html.count("<figure ") == len(catalogue.NOTEBOOKS["t-minus-f"].entries)
     assert html.count('<img alt="Simulated data. T minus F') == 5
@@ -232,8 +232,8 @@ def test_remarks_on_a_difference_count_and_place():
     said = observations.observe(Result(catalogue.FIGURES[7], Parameters(), numbers))
     assert said == [
         (
-            "T is ahead of F in 2 of 3 cells and behind in 1. The median is +0.100: from −0.300 (AM at "
-            "K/N_p = 10.0, n = 500) to +0.200 (EM at K/N_p = 0.5, n = 1,000)."
+            "T is ahead of F in 2 of 3 cells and behind in 1. The median is +0.100: from "
+            "−0.300 (AM at K/N_p = 10.0, n = 500) to +0.200 (EM at K/N_p = 0.5, n = 1,000)."
         ),
         "T is ahead for every embedding that has a cell at K/N_p = 0.5.",
         "T is behind for every embedding that has a cell at K/N_p = 10.0.",

@@ -408,11 +408,15 @@ def build(
     work = _prepare(root, stage, parameters)
     with _timed(seconds, "data"):
         dataset = sources.load(parameters.data, seed=parameters.seed)
-    _announce(stage, announcement(_sound(dataset.name), dataset.simulated))
+    repository = find_repository(root)
+    _configure(stage, announcement(_sound(dataset.name), dataset.simulated), repository)
     with _timed(seconds, "notebooks"):
         seconds.update(_execute_all(work, stage, reports, jobs))
     with _timed(seconds, "render"):
         index = _render(stage, out, reports)
+    if repository:
+        _write_colab(work, out / "html" / "colab", repository)
+    shutil.rmtree(stage / "source")
     (out / "seconds.json").write_text(json.dumps(seconds, indent=1) + "\n", encoding="utf-8")
     return index
 
@@ -481,17 +485,57 @@ def _execute_all(
                     shutil.copyfile(pages / source.name, report)
                 raise DataError(f"{failure}; the notebook up to there is {report}")
     shutil.rmtree(stage / "ipython", ignore_errors=True)
-    shutil.rmtree(stage / "source")
     return seconds
 
 
-def _announce(stage: Path, text: str) -> None:
+def find_repository(root: Path) -> str:
+    """Find the web address of the repository that a checkout belongs to.
+
+    Parameters
+    ----------
+    root : path
+        Folder of the book.
+
+    Returns
+    -------
+    str
+        What GitHub says where it builds, else that of the remote ``origin``; empty where there is
+        none on GitHub, and then the book has no launch buttons.
+    """
+    if name := os.environ.get("GITHUB_REPOSITORY"):
+        return f"{os.environ.get('GITHUB_SERVER_URL', 'https://github.com')}/{name}"
+    try:
+        command = ["git", "-C", str(root), "remote", "get-url", "origin"]
+        origin = subprocess.run(command, capture_output=True, text=True, errors="replace").stdout
+    except OSError:  # no git
+        return ""
+    found = re.search(r"github\.com[/:]([\w.-]+/[\w.-]+?)(\.git)?\s*$", origin)
+    return f"https://github.com/{found[1]}" if found else ""
+
+
+def _configure(stage: Path, announced: str, repository: str) -> None:
     """Set the staged configuration: pages are executed already, and say whose data they show."""
     path = stage / "_config.yml"
     configuration = yaml.safe_load(path.read_text(encoding="utf-8"))
     configuration["execute"]["execute_notebooks"] = "off"
-    configuration["html"]["announcement"] = text
+    configuration["html"]["announcement"] = announced
+    if repository:
+        configuration.setdefault("repository", {})["url"] = repository
     path.write_text(yaml.safe_dump(configuration, allow_unicode=True), encoding="utf-8")
+
+
+def _write_colab(work: list[tuple[Path, dict[str, Any]]], folder: Path, repository: str) -> None:
+    """Write notebooks for Colab, which has no text notebooks and does not have this package."""
+    import nbformat
+
+    folder.mkdir()
+    for source, _ in work:
+        notebook = nbformat.read(source, as_version=4)
+        install = nbformat.v4.new_code_cell(
+            f'%pip install --quiet "retrieval-quality @ git+{repository}"', id="install"
+        )
+        notebook.cells.insert(0, install)
+        nbformat.write(notebook, folder / source.name)
 
 
 def _render(stage: Path, out: Path, reports: Path) -> Path:

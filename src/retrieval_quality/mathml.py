@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 STATIC = Path(__file__).parent / "static"
 STYLE = "retrieval-quality.css"
 SCRIPT = "retrieval-quality.js"
+PUBLISHED = "gh-pages"
+"""Branch that the built book is published on."""
 
 _UNKNOWN = re.compile(r"<m[io]>(\\[A-Za-z]+)</m[io]>")
 
@@ -105,12 +107,37 @@ def visit_block(writer: Any, node: Element) -> None:
 def _add_look(app: Sphinx, config: Config) -> None:
     config.html_static_path = [*config.html_static_path, str(STATIC)]
     config.html_math_renderer = "mathml"
+    if not config.html_theme_options.get("repository_url"):  # there is nowhere to launch
+        config.html_theme_options.pop("launch_buttons", None)
+
+
+def _aim_launchers(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Point the launch buttons at files that are in git.
+
+    The theme takes for granted that the executed notebook is. Here the text notebook is, which
+    Binder opens; Colab, which cannot, gets the copy that is published with the book.
+    """
+    branch = app.config.html_theme_options.get("repository_branch", "main")
+    for group in context.get("header_buttons", []):
+        if group.get("label") != "launch-buttons":
+            continue
+        for button in group["buttons"]:
+            stem = button["url"].removesuffix(".ipynb").removesuffix(".md")
+            if button["text"] == "Colab":
+                name = pagename.rpartition("/")[2]
+                stem = stem.partition(f"/blob/{branch}/")[0]
+                button["url"] = f"{stem}/blob/{PUBLISHED}/colab/{name}.ipynb"
+            else:
+                button["url"] = f"{stem}.md"
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
     app.connect("config-inited", _add_look)
+    app.connect("html-page-context", _aim_launchers, priority=900)  # after the theme
     app.add_css_file(STYLE)
     app.add_js_file(SCRIPT, loading_method="defer")
     return {"parallel_read_safe": True, "parallel_write_safe": True}
