@@ -306,6 +306,20 @@ def test_a_broken_connection_is_tried_again(server, store):
     assert run(store, settings_for(server), 4).answered == 4
 
 
+def test_a_full_disk_stops_and_a_run_with_room_goes_on(server, store):
+    settings = settings_for(server)
+    run(store, settings, 1)
+    pages = store._database.execute("PRAGMA page_count").fetchone()[0]
+    store._database.execute(f"PRAGMA max_page_count = {pages}")
+    server.behave = lambda asked: say("Yes. " * 3000)
+    with pytest.raises(DataError, match=r"full.*kept"):
+        run(store, settings, 30)
+    assert server.count < 30
+    store._database.execute("PRAGMA max_page_count = 100000")
+    kept = store.spent().calls
+    assert run(store, settings, 30).answered == 30 - kept
+
+
 # ------------------------------------------------------------------------ refusals
 
 

@@ -64,7 +64,7 @@ class Settings:
         Further fields of the request's body, for one server's own options. They are recorded,
         so nothing secret belongs here.
     timeout : float
-        Seconds one call may take.
+        Seconds one call may take, its wait in the queue of the server included.
     attempts : int
         Tries of one call that meets server errors, before it is given up.
     back_off : float
