@@ -28,8 +28,6 @@ from retrieval_quality.counts import (
     IntArray,
     count_rows,
     evaluate,
-    prepare,
-    rank_coefficients,
 )
 from retrieval_quality.measures import MEASURES, lookup
 
@@ -168,13 +166,13 @@ def gather(
 
 def _weights(
     rows: pd.DataFrame, counts: Counts, replicates: int, seed: int
-) -> tuple[IntArray, FloatArray]:
+) -> tuple[IntArray, NDArray[np.uint16]]:
     """Draw each dataset's queries with replacement; the first row is the data themselves."""
     names = pd.Index(counts.columns["id"].astype(str).unique()).sort_values()
     query = names.get_indexer(np.asarray(counts.columns["id"].astype(str)))
     of_query = rows.drop_duplicates("id").set_index("id")["dataset"].astype(str)
     group = of_query.rename(index=str).reindex(names).to_numpy()
-    weights = np.ones((replicates + 1, len(names)))
+    weights = np.ones((replicates + 1, len(names)), dtype=np.uint16)
     for position, dataset in enumerate(sorted(set(group))):
         members = np.flatnonzero(group == dataset)
         rng = np.random.default_rng([seed, position])
@@ -214,61 +212,74 @@ def _scores(
 
 
 def _replicate(
-    counts: Counts, score: FloatArray, query: IntArray, weights: FloatArray
+    counts: Counts, score: FloatArray, query: IntArray, weights: NDArray[np.uint16]
 ) -> tuple[FloatArray, FloatArray]:
     """Spearman and mean grade of every cell under every row of weights."""
-    known = ~np.isnan(score)
-    cell = counts.cell[known]
-    order = np.lexsort((score[known], cell))
-    ordered = np.column_stack([cell[order].astype(np.float64), score[known][order]])
+    known = np.flatnonzero(~np.isnan(score))
+    order = known[np.lexsort((score[known], counts.cell[known]))]
+    cell, ordered = counts.cell[order], score[order]
     new = np.ones(len(order), dtype=bool)
-    new[1:] = (np.diff(ordered, axis=0) != 0).any(axis=1)
-    slot_of_entry = np.empty(len(order), dtype=np.int64)
-    slot_of_entry[order] = np.cumsum(new) - 1
-    start = np.searchsorted(cell[order][new], np.arange(len(counts.cells) + 1))
+    new[1:] = (np.diff(cell) != 0) | (np.diff(ordered) != 0)
+    begin = np.searchsorted(cell, np.arange(len(counts.cells) + 1)).astype(np.int64)
     return _resample(
-        slot_of_entry,
-        counts.grade[known],
-        counts.count[known],
-        query[known],
+        begin,
+        new,
+        counts.grade[order],
+        counts.count[order],
+        query[order],
         weights,
-        start.astype(np.int64),
         counts.grades,
     )
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _resample(
-    slot: IntArray,
+    begin: IntArray,
+    new: NDArray[np.bool_],
     grade: IntArray,
     count: FloatArray,
     query: IntArray,
-    weights: FloatArray,
-    start: IntArray,
+    weights: NDArray[np.uint16],
     grades: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Weigh the counts anew for each replicate; slots are in ascending order of the measure."""
-    n_cells, n_grades = len(start) - 1, len(grades)
+    """Weigh the counts anew for each replicate.
+
+    Entries are in ascending order of the measure within each cell; `new` marks those whose value
+    differs from the one before. Ranks are doubled and counted from the middle, so that they are
+    whole numbers with mean 0.
+    """
+    n_cells, n_grades = len(begin) - 1, len(grades)
     spearman = np.full((len(weights), n_cells), np.nan)
     mean = np.full((len(weights), n_cells), np.nan)
-    table = np.zeros((start[-1], n_grades))
-    below = np.empty(n_grades)
+    totals, rank, weight = np.empty(n_grades), np.empty(n_grades), np.empty(len(count))
     for r in range(len(weights)):
-        table[:] = 0.0
-        for i in range(len(slot)):
-            table[slot[i], grade[i]] += count[i] * weights[r, query[i]]
         for cell in range(n_cells):
-            counts = table[start[cell] : start[cell + 1]]
-            totals = counts.sum(axis=0)
-            if totals.sum() == 0:
+            totals[:] = 0.0
+            for i in range(begin[cell], begin[cell + 1]):
+                weight[i] = count[i] * weights[r, query[i]]
+                totals[grade[i]] += weight[i]
+            n = totals.sum()
+            if n == 0:
                 continue
-            mean[r, cell] = (totals * grades).sum() / totals.sum()
-            n_keys = len(counts)
-            spearman[r, cell] = rank_coefficients(
-                prepare(counts, grades),
-                counts,
-                np.arange(n_keys),
-                np.zeros(n_keys, dtype=np.bool_),
-                below,
-            )[0]
+            mean[r, cell] = (totals * grades).sum() / n
+            lower, of_grade = 0.0, 0.0
+            for j in range(n_grades):
+                rank[j] = 2 * lower + totals[j] - n
+                lower += totals[j]
+                of_grade += totals[j] * rank[j] ** 2
+            lower, size, rank_sum, both, of_measure = 0.0, 0.0, 0.0, 0.0, 0.0
+            for i in range(begin[cell], begin[cell + 1]):
+                if new[i]:
+                    own = 2 * lower + size - n
+                    both += own * rank_sum
+                    of_measure += size * own**2
+                    lower, size, rank_sum = lower + size, 0.0, 0.0
+                size += weight[i]
+                rank_sum += weight[i] * rank[grade[i]]
+            own = 2 * lower + size - n
+            both += own * rank_sum
+            of_measure += size * own**2
+            if (totals > 0).sum() > 1 and of_measure > 0:
+                value = both / np.sqrt(of_grade) / np.sqrt(of_measure)
+                spearman[r, cell] = max(-1.0, min(1.0, value))
     return spearman, mean
