@@ -144,6 +144,10 @@ ONE, TWO = json.dumps(rec()), json.dumps(rec(id="A-1"))
         ("[" + ", ".join([ONE, *["{}"] * 20]) + "]", ["record 2", "'id' is missing"]),
         (f"[{ONE}, " + TWO.replace('"some"', '"so\\ud83dme"') + "]", ["record 2", "byte"]),
         (f"[{ONE}]".encode().replace(b"some", b"s\xffme"), ["record 1", "byte"]),
+        (f"[{ONE}, " + TWO.replace('"some"', "[" * 9999 + "]" * 9999) + "]", ["record 2", "byte"]),
+        (f"[{ONE}, " + TWO.replace('"some"', "[" * 9999), ["record 2", "byte"]),
+        (TWO.replace('"some"', "[" * 9999 + "]" * 9999), ["line 1"]),
+        (f"[{ONE}, {TWO.replace('0.5', '1' + '0' * 400, 1)}]", ["record 2", "P is"]),
     ],
 )
 def test_json_that_is_none_is_refused_with_its_position(put, cache, content, words):
@@ -373,6 +377,7 @@ def test_a_null_answer_is_counted(put, cache):
         ({"id": "seven"}, ["id is", "hyphen"]),
         ({"id": "-7"}, ["id is", "hyphen"]),
         ({"E": None}, ["E is null"]),
+        ({"E": " \u00a0"}, ["E is blank"]),
         ({"answer_ideal": 3}, ["answer_ideal is 3"]),
     ],
 )
@@ -493,6 +498,21 @@ def test_broken_parquet_is_refused(put, cache, tmp_path):
     refused(tmp_path / "c.parquet", cache, "c.parquet", "no row")
     pq.write_table(pa.Table.from_pylist([*recs(2), rec(id="A-2", grade=9)]), tmp_path / "d.parquet")
     refused(tmp_path / "d.parquet", cache, "d.parquet, row 3", "'A-2'", "grade is 9")
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.Array.from_buffers(pa.string(), 2, pa.array([b"x", b"\xff"]).buffers()),
+        pa.array([0, 2**62], pa.timestamp("us")),
+        pa.array([0, 0], pa.timestamp("us", tz="Mars/Base")),
+        pa.StructArray.from_arrays([pa.array([1, 2])] * 2, names=["a", "a"]),
+    ],
+)
+def test_a_parquet_value_that_python_cannot_hold_is_refused(cache, tmp_path, column):
+    table = pa.Table.from_pylist(recs(2)).append_column("odd", column)
+    pq.write_table(table, tmp_path / "a.parquet")
+    refused(tmp_path / "a.parquet", cache, "a.parquet", "row", "'odd'")
 
 
 def test_human_grades_keep_whatever_keys_there_are(put, cache):

@@ -243,7 +243,7 @@ def _record_starts(piece: bytes) -> Iterator[int]:
         yield position
         try:
             _, end = _SCANNER.raw_decode(text, position)
-        except ValueError:
+        except (ValueError, RecursionError):  # the second: nested deeper than any parser follows
             return
         position = _COMMA.match(text, end).end()  # type: ignore[union-attr]
 
@@ -304,13 +304,29 @@ def _parquet(path: Path, on_bytes: Callable[[int], object]) -> Iterator[Batch]:
                 raise DataError(f"{path.name}: there is no row in it.")
             done = 0
             for rows in file.iter_batches(batch_size=PARQUET_BATCH):
-                yield Batch(rows.to_pylist(), _place_in_rows(path.name, done))
+                yield Batch(_as_records(path.name, rows, done), _place_in_rows(path.name, done))
                 done += rows.num_rows
                 on_bytes(size * rows.num_rows // file.metadata.num_rows)
     except pa.ArrowException as error:
         raise DataError(
             f"{path.name}: cannot be read as Parquet ({error}). Get the file again."
         ) from None
+
+
+def _as_records(name: str, rows: pa.RecordBatch, done: int) -> list[Any]:
+    """Turn rows into records; a value that Python cannot hold is refused with its place."""
+    try:
+        return rows.to_pylist()
+    except (ValueError, OverflowError):
+        for column in rows.schema.names:
+            for index, value in enumerate(rows[column], done + 1):
+                try:
+                    value.as_py()
+                except (ValueError, OverflowError) as error:
+                    raise DataError(
+                        f"{name}, row {index}: the value of {column!r} cannot be read ({error})."
+                    ) from None
+        raise
 
 
 def _place_in_rows(name: str, done: int) -> Callable[[int], str]:

@@ -42,7 +42,7 @@ TYPES: dict[str, pa.DataType] = {
 _ELEMENTS = {"texts": "text", "wholes": "whole", "bits": "bit", "numbers": "number"}
 _WANTED = {
     "text": "text",
-    "whole": "a whole number from 0 up",
+    "whole": f"a whole number from 0 to {schema.LARGEST}",
     "bit": "0 or 1",
     "number": "a finite number",
 }
@@ -240,7 +240,10 @@ def _all_valid(kind: str, values: Sequence[Any]) -> bool:
     if kind == "text":
         return types <= {str}
     if kind == "number":
-        return types <= {int, float} and bool(np.isfinite(np.array(values, dtype=float)).all())
+        try:
+            return types <= {int, float} and bool(np.isfinite(np.array(values, dtype=float)).all())
+        except OverflowError:  # a whole number beyond the largest double
+            return False
     highest = 1 if kind == "bit" else schema.LARGEST
     return types <= {int} and (not values or (min(values) >= 0 and max(values) <= highest))
 
@@ -308,6 +311,8 @@ def _check_texts(columns: Mapping[str, pa.Array]) -> None:
 
 def _check_candidates(columns: Mapping[str, pa.Array]) -> tuple[np.ndarray, np.ndarray]:
     _check_texts(columns)
+    blank = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(columns["E"])), 0).to_numpy(False)
+    _require(~blank, lambda i: "E is blank; the embedding needs a name")
     n_candidates, n_positives = columns["Nc"].to_numpy(), columns["Np"].to_numpy()
     _require(n_positives >= 1, lambda i: "Np is 0; without a positive there is nothing to find")
     _require(
