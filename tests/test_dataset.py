@@ -612,6 +612,12 @@ def test_both_notations_of_an_embedding_are_accepted(small, name):
     assert list(scored.index) == [0, 1, 2]
 
 
+@pytest.mark.parametrize(("part", "row"), [("graded", rec), ("ranked", ranked)])
+def test_one_embedding_under_two_names_is_refused(put, cache, part, row):
+    rows = [row(E="AML12v2"), row(E="EM"), row(id="A-1", E="AM")]
+    refused(put(rows, f"samples_{part}.json"), cache, f"samples_{part}", "AM and AML12v2")
+
+
 def test_a_file_in_plot_labels_is_found_by_code(put, cache):
     dataset = open_path(put([graded_row("A-1", "AM", 2)]), cache=cache)
     assert len(dataset.scored(embeddings=["AML12v2"])) == 1
@@ -678,6 +684,8 @@ def test_the_cache_is_where_the_environment_says(put, tmp_path, monkeypatch):
     monkeypatch.setenv("RETRIEVAL_QUALITY_CACHE", str(tmp_path / "there"))
     assert cache_root() == tmp_path / "there"
     assert (tmp_path / "there") in open_path(put(recs(1))).folder.parents
+    monkeypatch.setenv("RETRIEVAL_QUALITY_CACHE", "~/cache")
+    assert cache_root() == Path.home() / "cache"
     monkeypatch.delenv("RETRIEVAL_QUALITY_CACHE")
     assert cache_root().name == "retrieval_quality"
 
@@ -750,6 +758,29 @@ def test_a_damaged_entry_is_not_trusted_but_made_again(put, cache, damage):
         manifest.write_text(json.dumps(content | {"version": -1}), encoding="utf-8")
     assert lookup(dataset.digest, cache) is None
     assert len(open_path(path, cache=cache).read("graded")) == 3
+    assert entries(cache) == [dataset.folder.name]
+
+
+@pytest.mark.parametrize("name", ["graded.parquet", "scored.arrow"])
+def test_an_entry_that_is_spoilt_is_named(put, cache, name):
+    dataset = open_path(put(recs(3)), cache=cache)
+    file = dataset.folder / name
+    file.write_bytes(b"\0" * file.stat().st_size)
+    reads = {
+        "graded.parquet": (
+            lambda: dataset.read("graded"),
+            lambda: dataset.columns("graded"),
+            dataset.row_counts,
+            dataset.grade_counts,
+            dataset.table_counts,
+            dataset.ideal_answers_that_vary,
+        ),
+        "scored.arrow": (dataset.scored,),
+    }
+    for read in reads[name]:
+        with pytest.raises(DataError, match="Remove that folder") as error:
+            read()
+        assert str(dataset.folder) in str(error.value)
 
 
 def test_an_entry_is_read_without_writing(put, cache):

@@ -114,7 +114,8 @@ class Dataset:
 
     def columns(self, part: str) -> tuple[str, ...]:
         """Give the names of a part's columns."""
-        return tuple(pq.read_schema(self.path(part)).names)
+        with intact(self):
+            return tuple(pq.read_schema(self.path(part)).names)
 
     def read(self, part: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """Read the asked columns of a part, in the order of the file.
@@ -146,7 +147,8 @@ class Dataset:
                 f"it has {', '.join(names)}."
             )
         chosen = None if columns is None else list(columns)
-        return pq.read_table(path, columns=chosen).to_pandas()
+        with intact(self):
+            return pq.read_table(path, columns=chosen).to_pandas()
 
     def scored(self, embeddings: Iterable[str] = (), datasets: Iterable[str] = ()) -> pd.DataFrame:
         """Give one row a graded sample, with only what an analysis needs.
@@ -175,7 +177,7 @@ class Dataset:
             If an embedding or dataset is not there.
         """
         self.path("graded")
-        with pa.memory_map(str(self.folder / _SCORED)) as file:
+        with intact(self), pa.memory_map(str(self.folder / _SCORED)) as file:
             rows = pa.ipc.open_file(file).read_all().to_pandas()
         chosen = {
             "E": _chosen(embeddings, rows["E"].cat.categories, "embedding", _notations),
@@ -199,7 +201,7 @@ class Dataset:
         DataFrame
             Columns ``part``, ``embedding`` (empty for texts), ``subset``, ``rows``.
         """
-        with connect() as connection:
+        with intact(self), connect() as connection:
             tables = [
                 _sql(
                     connection,
@@ -217,11 +219,12 @@ class Dataset:
 
     def row_counts(self) -> dict[str, int]:
         """Count the rows of each part."""
-        return {part: pq.read_metadata(self.path(part)).num_rows for part in self.parts}
+        with intact(self):
+            return {part: pq.read_metadata(self.path(part)).num_rows for part in self.parts}
 
     def grade_counts(self) -> dict[int | None, int]:
         """Count the graded rows by grade, worst first; None stands for null grades."""
-        grades = pq.read_table(self.path("graded"), columns=["grade"])["grade"].to_pandas()
+        grades = self.read("graded", ["grade"])["grade"]
         counts: dict[int | None, int] = {
             grade: int((grades == grade).sum()) for grade in schema.GRADES
         }
@@ -236,7 +239,7 @@ class Dataset:
         tuple of int
             Ids with more than one distinct ``answer_ideal``, and ids in all.
         """
-        with connect() as connection:
+        with intact(self), connect() as connection:
             row = _sql(
                 connection,
                 """SELECT count(*) FILTER (lowest <> highest) AS varying, count(*) AS ids
@@ -250,7 +253,7 @@ class Dataset:
 def cache_root() -> Path:
     """Give the folder of the cache: the user's, or what ``RETRIEVAL_QUALITY_CACHE`` names."""
     named = os.environ.get(CACHE_VARIABLE)
-    return Path(named) if named else platformdirs.user_cache_path("retrieval_quality")
+    return Path(named).expanduser() if named else platformdirs.user_cache_path("retrieval_quality")
 
 
 def open_path(path: str | Path, *, cache: Path | None = None, progress: bool = True) -> Dataset:
@@ -293,6 +296,28 @@ def open_path(path: str | Path, *, cache: Path | None = None, progress: bool = T
             shutil.rmtree(found.folder, ignore_errors=True)
             raise DataError(f"{path}: a file changed while it was read. Try again.")
     return dataclasses.replace(found, name=_name(Path(path)), source=str(path))
+
+
+@contextlib.contextmanager
+def intact(dataset: Dataset) -> Iterator[None]:
+    """Turn the failure to read a stored file into a sentence that names the entry to remove.
+
+    An entry's files are complete when it is opened; a disk can still spoil them, and a person
+    remove them, afterwards.
+
+    Raises
+    ------
+    DataError
+        If the body cannot read a file.
+    """
+    try:
+        yield
+    except (pa.ArrowException, duckdb.Error, OSError) as error:
+        told = str(error).strip().partition("\n")[0]
+        raise DataError(
+            f"a file of the cache in {dataset.folder} cannot be read ({told}). "
+            "Remove that folder and run again: it is made anew."
+        ) from None
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -408,6 +433,7 @@ def store(
         with connect() as connection:
             for part in parts:
                 _refuse_duplicates(connection, folder, part, source)
+                _refuse_two_notations(connection, folder, part, source)
             if "graded" in parts:
                 _write_scored(connection, folder)
         manifest = {
@@ -520,7 +546,9 @@ def _commit(temporary: Path, target: Path, digest: str, cache: Path | None) -> N
         with file.open("r+b") as written:
             os.fsync(written.fileno())
     if target.exists() and lookup(digest, cache) is None:
-        os.rename(target, _unused(target.parent, "old"))
+        damaged = _unused(target.parent, "old")
+        os.rename(target, damaged)
+        shutil.rmtree(damaged, ignore_errors=True)
     try:
         os.rename(temporary, target)
     except OSError:
@@ -594,6 +622,22 @@ def _refuse_duplicates(
             f"{source}: {schema.PARTS[part].stem} has {row['times']} records with {values}, the "
             f"first is record {row['first']}. The key must be unique: remove the surplus records."
         )
+
+
+def _refuse_two_notations(
+    connection: duckdb.DuckDBPyConnection, folder: Path, part: str, source: str
+) -> None:
+    """Refuse one embedding under two names: its rows would be told apart, and half chosen."""
+    if "E" not in (field.name for field in schema.PARTS[part].fields):
+        return
+    query = "SELECT DISTINCT E FROM read_parquet(?)"
+    codes = set(_sql(connection, query, folder / f"{part}.parquet")["E"].to_pylist())
+    for code in sorted(codes):
+        if (other := schema.embedding_code(code)) != code and other in codes:
+            raise DataError(
+                f"{source}: {schema.PARTS[part].stem} names one embedding both {code} and {other}. "
+                "Write one of the two in every record."
+            )
 
 
 def _write_scored(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:

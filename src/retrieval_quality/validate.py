@@ -17,7 +17,7 @@ import duckdb
 import pandas as pd
 
 from retrieval_quality import schema
-from retrieval_quality.dataset import Dataset, connect
+from retrieval_quality.dataset import Dataset, connect, intact
 from retrieval_quality.errors import DataError
 
 EXAMPLES = 3
@@ -386,7 +386,7 @@ def validate(dataset: Dataset, *, published: bool | None = None) -> Report:
     if published is None:
         published = dataset.commit is not None and not dataset.simulated
     rows = dataset.row_counts()
-    with connect() as connection:
+    with intact(dataset), connect() as connection:
         for part in dataset.parts:
             path = str(dataset.path(part)).replace("'", "''")
             connection.execute(
