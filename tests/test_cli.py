@@ -83,6 +83,18 @@ def test_segments_and_coefficients(monkeypatch, capsys, folder):
     assert ",kendall_c,0.5," in out
 
 
+def test_segments_that_are_too_small_are_counted(monkeypatch, capsys, folder):
+    words = ("correlations", "--data", folder, "--measures", "P, P", "--out", "-")
+    code, out, err = run(monkeypatch, capsys, *words, "--min-samples", 1)
+    cells = len(out.splitlines()) - 1
+    assert (code, err) == (0, "")
+    assert cells == len(set(out.splitlines()[1:]))
+    code, out, err = run(monkeypatch, capsys, *words)
+    assert (code, len(out.splitlines())) == (0, 1)
+    assert f"{cells} of {cells} segments left out" in err
+    assert "300" in err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -94,6 +106,8 @@ def test_segments_and_coefficients(monkeypatch, capsys, folder):
         (("correlations", "--out", "-", "--alpha", "2"), "--alpha 2"),
         (("correlations", "--out", "-", "--measures", "G"), "G"),
         (("correlations", "--out", "-", "--coefficients", "phi"), "phi"),
+        (("correlations", "--out", "-", "--measures", ""), "--measures"),
+        (("correlations", "--out", "-", "--coefficients", " ,"), "--coefficients"),
         (("correlations",), "--out"),
         (("notebook", "nothing", "--out", "x.ipynb"), "nothing"),
         (("pipeline", "grade", "x", "--model", "m", "--rename", "a"), "OLD=NEW"),

@@ -140,8 +140,12 @@ def table(which: str, data: str, pairs: tuple[str, ...], out: str) -> None:
     _export("table", which, data, pairs, out)
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+def _names(option: str, text: str) -> tuple[str, ...]:
+    """Read a list, each name once; two equal rows of one cell would be taken for two cells."""
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise UsageError(f"{option} {text!r}: name at least one")
+    return names
 
 
 @cli.command()
@@ -188,21 +192,37 @@ def correlations(
     from retrieval_quality import correlation
 
     parameters = _parse(data, pairs)
+    asked, chosen = _names("--measures", measures), _names("--coefficients", coefficients)
     fewest = {"ratio": parameters.min_samples_ratio, "narrow-wide": parameters.min_samples_width}
     rows = _load(parameters).scored(parameters.embeddings, parameters.datasets)
     options: dict[str, Any] = {
         "segmentation": segments,
         "min_samples": min_samples or fewest[segments],
-        "measures": _names(measures),
+        "measures": asked,
         "require_2k": require_2k,
         "alpha": _alpha(alpha),
         "by": by,
     }
     if interval is None and alpha != "crossfit":
-        frame = correlation.correlate(rows, coefficients=_names(coefficients), **options)
+        frame = correlation.correlate(rows, coefficients=chosen, **options)
     else:
-        frame = _with_intervals(rows, _names(coefficients), replicates, parameters.seed, options)
+        frame = _with_intervals(rows, chosen, replicates, parameters.seed, options)
+    _tell_left_out(rows, frame, options)
     write_frame(frame, out)
+
+
+def _tell_left_out(rows: pd.DataFrame, frame: pd.DataFrame, options: dict[str, Any]) -> None:
+    """Say how many segments were too small; in the result they are just not there."""
+    from retrieval_quality import segments
+
+    sizes = segments.segment_sizes(rows, options["segmentation"], options["by"])
+    kept = len(frame[["dataset", "embedding", "segment"]].drop_duplicates())
+    if kept < len(sizes):
+        _say(
+            f"{len(sizes) - kept} of {len(sizes)} segments left out: fewer than "
+            f"{options['min_samples']} rows to use; the largest segment has {sizes['n'].max()} "
+            "graded rows"
+        )
 
 
 def _alpha(text: str) -> str | float:
