@@ -58,7 +58,8 @@ class Visit:
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.on("requestfailed", lambda request: self.failed.append(request.url))
-        self.page.goto((BOOK / page).as_uri(), wait_until="load")
+        path, question, query = page.partition("?")
+        self.page.goto((BOOK / path).as_uri() + question + query, wait_until="load")
 
     def __enter__(self) -> Visit:
         return self
