@@ -1,6 +1,7 @@
 """The command line: files, columns, messages and exit codes."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -203,6 +204,32 @@ def test_control_characters_do_not_reach_the_terminal(monkeypatch, capsys, tmp_p
         _, out, err = run(monkeypatch, capsys, "data", command, tmp_path)
         assert "\x1b" not in out + err
         assert "\u202e" not in out + err
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_results_are_written_in_any_locale(tmp_path, encoding):
+    made = made_data.records(subsets=("A",), embeddings=("org/模型",))
+    path = tmp_path / "samples_graded.json"
+    path.write_text(json.dumps(made["graded"]), encoding="utf-8")
+    words = ["correlations", "--data", path, "--min-samples", 1, "--measures", "P", "--out", "-"]
+    run = subprocess.run(
+        [sys.executable, "-c", "from retrieval_quality.cli import main; main()", *map(str, words)],
+        capture_output=True,
+        env=os.environ | {"PYTHONIOENCODING": encoding},
+        check=True,
+    )
+    assert "org/模型" in run.stdout.decode("utf-8")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes only there")
+def test_a_path_that_is_no_text_is_shown(monkeypatch, capsys, tmp_path):
+    made = made_data.records(subsets=("A",), seed=7)
+    path = tmp_path / os.fsdecode(b"\xff.json")
+    path.write_text(json.dumps(made["graded"]), encoding="utf-8")
+    for words in (("data", "info"), ("data", "info", "--json"), ("data", "validate")):
+        code, out, err = run(monkeypatch, capsys, *words, path)
+        assert (code, err) == (0, "")
+        assert "\\udcff" in out
 
 
 @pytest.mark.parametrize("command", [[], ["data"], ["pipeline"], ["book"], ["pipeline", "answer"]])

@@ -1,16 +1,17 @@
 """The command line ``retrieval-quality``: thin, each command calls one function.
 
-Results go to standard output or files, progress and messages to standard error. Exit codes:
-0 done, 1 the data or a check failed, 2 wrong usage, 130 stopped by Ctrl-C.
+Results go to standard output or files (in UTF-8), progress and messages to standard error.
+Exit codes: 0 done, 1 the data or a check failed, 2 wrong usage, 130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import click
 
@@ -630,8 +631,16 @@ def status(folder: Path, as_json: bool) -> None:
     click.echo(json.dumps(told, indent=1, ensure_ascii=False) if as_json else run.status_text(told))
 
 
+def _write_any_text(stream: TextIO | None) -> None:
+    """Make a stream take any text: files and pipes as UTF-8, a terminal in its own encoding."""
+    if isinstance(stream, io.TextIOWrapper):
+        encoding = None if stream.isatty() else "utf-8"
+        stream.reconfigure(encoding=encoding, errors="backslashreplace")
+
+
 def main() -> None:
     """Run the command line; every expected failure is one sentence and an exit code."""
+    _write_any_text(sys.stdout)
     try:
         cli.main(standalone_mode=False)
     except click.ClickException as error:

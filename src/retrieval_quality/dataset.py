@@ -447,8 +447,8 @@ def store(
             "notices": [dataclasses.asdict(notice) for notice in notices],
             "files": {file.name: file.stat().st_size for file in sorted(folder.iterdir())},
         }
-        text = json.dumps(manifest, indent=1, ensure_ascii=False)
-        (folder / _MANIFEST).write_text(text, encoding="utf-8")
+        # in ASCII, for a path may hold bytes that are no text in any encoding
+        (folder / _MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
     stored = lookup(digest, cache)
     if stored is None:
         raise DataError(f"{_entry(digest, cache)} could not be read back after it was written.")
