@@ -417,9 +417,16 @@ class Run:
 
     # --- how sure it is ---------------------------------------------------------------------------
 
-    def standing(self) -> Shown:
-        """Count the cells whose difference stands, for each pair of measures and dataset."""
-        counted = studies.standing(self.dataset, self.parameters)
+    def standing(self, alpha: float | None = None) -> Shown:
+        """Count the cells whose difference stands, for each pair of measures and dataset.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Instead of the cross-fitted one, or of that of the run.
+        """
+        run = self.parameters if alpha is None else replace(self.parameters, alpha=alpha)
+        counted = studies.standing(self.dataset, run)
         if counted.empty:
             return self.note("No segment has enough graded rows.")
         total = f"{int(counted['stand'].sum())} of {int(counted['cells'].sum())} cells stand."
