@@ -1,5 +1,6 @@
 """Files of figures and tables: complete, reproducible, whole or not there."""
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -110,6 +111,12 @@ def test_the_provenance_says_where_the_numbers_come_from(written, data):
     assert "T minus F on ARXIV." in described["alt"]
     assert set(described["versions"]) == {"python", *export.VERSIONED}
     assert described["date"].endswith("Z")
+
+
+def test_the_provenance_of_a_path_that_is_no_text_is_json(data, tmp_path):
+    odd = dataclasses.replace(data, source="/data/\udcff")
+    paths = export.write(TABLES[1], odd, RUN, tmp_path)
+    assert "/data/\udcff" in json.dumps(json.loads(paths[-1].read_bytes()), ensure_ascii=False)
 
 
 def test_the_date_can_be_fixed(monkeypatch):

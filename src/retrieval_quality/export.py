@@ -126,7 +126,8 @@ def _contents(result: Result, dataset: Dataset, drawing: Figure | None) -> dict[
     if ".txt" in wanted:
         contents[".txt"] = (result.missing + "\n" if result.missing else result.text).encode()
     described = json.dumps(provenance(result, dataset), indent=1, ensure_ascii=False)
-    contents[".json"] = f"{described}\n".encode()
+    # a path may hold bytes that are no text in any encoding; JSON knows their escapes
+    contents[".json"] = f"{described}\n".encode(errors="backslashreplace")
     return contents
 
 
