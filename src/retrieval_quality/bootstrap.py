@@ -34,7 +34,7 @@ import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -48,7 +48,6 @@ from retrieval_quality.counts import (
     Counts,
     FloatArray,
     IntArray,
-    Prepared,
     Table,
     compiled,
     count_rows,
@@ -351,21 +350,20 @@ def query_weights(ids: Iterable[str], replicates: int, seed: int) -> NDArray[np.
 
     Returns
     -------
-    ndarray of uint8, shape (replicates, queries)
+    ndarray of uint8, shape (queries, replicates)
         How often a query counts; mean 1, variance 1.
 
     Examples
     --------
     >>> query_weights(["A-0", "A-1"], 3, seed=1)
-    array([[0, 0],
-           [1, 0],
-           [1, 1]], dtype=uint8)
+    array([[0, 1, 1],
+           [0, 0, 1]], dtype=uint8)
     """
     draws = [
         np.searchsorted(_POISSON, _stream(seed, "weights", name).random_raw(replicates), "right")
         for name in ids
     ]
-    return _stack(draws, replicates)
+    return np.array(draws, dtype=np.uint8).reshape(len(draws), replicates)
 
 
 def query_halves(ids: Iterable[str], splits: int, seed: int, purpose: str) -> NDArray[np.uint8]:
@@ -384,11 +382,11 @@ def query_halves(ids: Iterable[str], splits: int, seed: int, purpose: str) -> ND
 
     Returns
     -------
-    ndarray of uint8, shape (splits, queries)
+    ndarray of uint8, shape (queries, splits)
         Which half each query is in; a fair coin, so halves differ a little in size.
     """
     draws = [_stream(seed, purpose, name).random_raw(splits) >> np.uint64(63) for name in ids]
-    return _stack(draws, splits)
+    return np.array(draws, dtype=np.uint8).reshape(len(draws), splits)
 
 
 # --- drawing ------------------------------------------------------------------------------------
@@ -409,9 +407,9 @@ def _stream(seed: int, purpose: str, name: str) -> np.random.Philox:
     return np.random.Philox(key=int.from_bytes(digest, "little"))
 
 
-def _stack(draws: Sequence[NDArray[Any]], n: int) -> NDArray[np.uint8]:
-    stacked = np.array(draws, dtype=np.uint8).reshape(len(draws), n)
-    return np.ascontiguousarray(stacked.T)
+def _halved(weights: NDArray[np.uint8], halves: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Weights in the first half and in the second: shape (2, queries, replicates)."""
+    return np.concatenate([weights * (1 - halves), weights * halves])
 
 
 class _Draw:
@@ -433,11 +431,12 @@ class _Draw:
         self.threads = threads or os.cpu_count() or 1
         self.query, distinct = counts.keys(["id"])
         names = np.asarray(distinct["id"]).astype(str)
-        self.weights = query_weights(names, replicates, seed)
-        self.halves = self.split_halves = np.zeros((0, len(names)), dtype=np.uint8)
+        self.replicates, self.n_splits = replicates, splits
+        self.weights = query_weights(names, replicates, seed)[np.newaxis]
         if self.crossed:
-            self.halves = query_halves(names, replicates, seed, "halves")
-            self.split_halves = query_halves(names, splits, seed, "splits")
+            self.weights = _halved(self.weights, query_halves(names, replicates, seed, "halves"))
+            once = np.ones((1, len(names), splits), dtype=np.uint8)
+            self.splits = _halved(once, query_halves(names, splits, seed, "splits"))
 
     @property
     def crossed(self) -> bool:
@@ -468,7 +467,7 @@ def _sample(draw: _Draw, measure: Measure) -> _Sample:
     decimals = correlation.DECIMALS if isinstance(draw.alpha, str) else None
     curves = correlation.curves_of(values, table, draw.threads)
     at, best = correlation.maximum(curves, alphas, decimals)
-    n, replicates = len(table), len(draw.weights)
+    n = len(table)
     sample = _Sample(
         table,
         best[:, draw.coefficient].copy(),
@@ -476,41 +475,65 @@ def _sample(draw: _Draw, measure: Measure) -> _Sample:
         np.full((n, 2), np.nan),
         best[:, draw.coefficient],
         np.zeros(n, dtype=np.int64),
-        np.full((n, replicates), np.nan),
+        np.full((n, draw.replicates), np.nan),
         np.zeros(n, dtype=np.int64),
     )
-    kept = np.flatnonzero(table.entry >= 0)
-    kept = kept[np.argsort(table.entry[kept], kind="stable")]
-    bounds = np.searchsorted(table.entry[kept], table.start)
+    slots = _slots(draw, table)
 
     def work(cell: int) -> None:
-        own = kept[bounds[cell] : bounds[cell + 1]]
         first, last = table.start[cell], table.start[cell + 1]
         scores = np.ascontiguousarray(values[table.key[first:last]].T)
-        orders, ties, at_first = _candidates(scores, draw.coefficient == 1)
-        rows = (
-            table.entry[own] - first,
-            draw.counts.grade[own],
-            draw.counts.count[own],
-            draw.query[own],
-            last - first,
-            table.grades,
-        )
-        candidates = (scores, orders, ties, draw.coefficient)
-        sample.queries[cell] = len(np.unique(draw.query[own]))
-        chosen = np.zeros((replicates, 2), dtype=np.int64)
-        out = sample.replicates[cell]
-        _replicate(*rows, draw.weights, draw.halves, *candidates, draw.crossed, out, chosen)
+        candidates = _candidates(scores, draw.coefficient == 1)
+        own = slots.of(first, last)
+        sample.queries[cell] = len(np.unique(own.query))
+        rest = (table.grades, scores, *candidates[:2], draw.coefficient)
+        sample.replicates[cell] = _statistics(own, draw.weights, *rest)[0]
         if draw.crossed:
-            chosen = np.zeros((len(draw.split_halves), 2), dtype=np.int64)
-            out = np.empty(len(chosen))
-            once = np.ones(draw.split_halves.shape, dtype=np.uint8)
-            _replicate(*rows, once, draw.split_halves, *candidates, True, out, chosen)
-            _average(sample, cell, out, alphas[at_first[chosen]])
+            found, chosen = _statistics(own, draw.splits, *rest)
+            _average(sample, cell, found, alphas[candidates[2][chosen]])
 
     with ThreadPoolExecutor(draw.threads) as pool:
         list(pool.map(work, range(n)))
     return sample
+
+
+class _Slots(NamedTuple):
+    """Rows by query, those of one key and grade (a slot) next to each other.
+
+    Attributes
+    ----------
+    key, grade : ndarray of int64, shape (slots,)
+        Which entry of the table, and which grade.
+    start : ndarray of int64, shape (slots + 1,)
+        The queries of a slot.
+    query, rows : ndarray of int64
+        Which query, and how many rows it has in the slot.
+    """
+
+    key: IntArray
+    grade: IntArray
+    start: IntArray
+    query: IntArray
+    rows: IntArray
+
+    def of(self, first: int, last: int) -> _Slots:
+        """Slots of the table's entries `first` up to `last`, counted from there."""
+        low, high = np.searchsorted(self.key, [first, last])
+        own = slice(self.start[low], self.start[high])
+        start = self.start[low : high + 1] - self.start[low]
+        key, grade = self.key[low:high] - first, self.grade[low:high]
+        return _Slots(key, grade, start, self.query[own], self.rows[own])
+
+
+def _slots(draw: _Draw, table: Table) -> _Slots:
+    kept = np.flatnonzero(table.entry >= 0)
+    code = table.entry[kept] * len(table.grades) + draw.counts.grade[kept]
+    order = np.argsort(code, kind="stable")
+    slot, start = np.unique(code[order], return_index=True)
+    key, grade = np.divmod(slot, len(table.grades))
+    entries = kept[order]
+    rows = draw.counts.count[entries].astype(np.int64)
+    return _Slots(key, grade, np.append(start, len(entries)), draw.query[entries], rows)
 
 
 def _average(sample: _Sample, cell: int, values: FloatArray, alphas: FloatArray) -> None:
@@ -519,9 +542,9 @@ def _average(sample: _Sample, cell: int, values: FloatArray, alphas: FloatArray)
     sample.undefined_splits[cell] = (~defined).sum()
     enough = defined.mean() >= DEFINED
     sample.value[cell] = values[defined].mean() if enough else np.nan
-    sample.alpha[cell] = np.median(alphas[defined]) if enough else np.nan
+    sample.alpha[cell] = np.median(alphas[:, defined]) if enough else np.nan
     if enough:
-        sample.alpha_range[cell] = alphas[defined].min(), alphas[defined].max()
+        sample.alpha_range[cell] = alphas[:, defined].min(), alphas[:, defined].max()
 
 
 # --- result tables ------------------------------------------------------------------------------
@@ -562,7 +585,7 @@ def _cells(draw: _Draw, sample: _Sample, cells: IntArray, measure: str, minus: s
     frame = draw.counts.cells.iloc[cells].reset_index(drop=True)
     frame["n"], frame["measure"], frame["minus"] = sample.table.sizes[cells], measure, minus
     frame["coefficient"] = COEFFICIENTS[draw.coefficient]
-    frame["queries"], frame["replicates"] = sample.queries[cells], len(draw.weights)
+    frame["queries"], frame["replicates"] = sample.queries[cells], draw.replicates
     frame["reason"] = _undefined(draw, sample, cells)
     return frame
 
@@ -592,7 +615,7 @@ def _undefined(draw: _Draw, sample: _Sample, cells: IntArray) -> NDArray[np.obje
     """Why the estimate of each cell is NaN, else empty."""
     reasons = _reasons(sample.table, cells, sample.maximum[cells])
     halves = [
-        f"undefined in {sample.undefined_splits[cell]} of {len(draw.split_halves)} splits"
+        f"undefined in {sample.undefined_splits[cell]} of {draw.n_splits} splits"
         if np.isnan(sample.value[cell])
         else ""
         for cell in cells
@@ -732,113 +755,161 @@ def _candidates(scores: FloatArray, every: bool) -> tuple[IntArray, NDArray[np.b
             mark = mark * 1000003 + 2 * order[i] + tied[i]
         new = True
         for other in range(found):
-            if not every and marks[other] == mark:
-                new = new and not (
-                    np.array_equal(orders[other], order) and np.array_equal(ties[other], tied)
-                )
+            if new and not every and marks[other] == mark:
+                new = False
+                for i in range(n_keys):
+                    new |= orders[other, i] != order[i] or ties[other, i] != tied[i]
         if new:
-            orders[found], ties[found], marks[found], first[found] = order, tied, mark, a
+            for i in range(n_keys):
+                orders[found, i], ties[found, i] = order[i], tied[i]
+            marks[found], first[found] = mark, a
             found += 1
     return orders[:found].copy(), ties[:found].copy(), first[:found].copy()
 
 
-@compiled
-def _spearman(cell: Prepared, order: IntArray, tied: NDArray[np.bool_]) -> float:
-    """Spearman alone, as in `rank_coefficients`."""
-    covariance, square, lower, classes, first = 0.0, 0.0, 0.0, 0, 0
-    while first < len(order):
-        size, rank_sum = cell.sizes[order[first]], cell.rank_sums[order[first]]
-        first += 1
-        while first < len(order) and tied[first]:
-            size += cell.sizes[order[first]]
-            rank_sum += cell.rank_sums[order[first]]
-            first += 1
-        rank = 2 * lower + size - cell.n
-        covariance += rank * rank_sum
-        square += size * rank * rank
-        lower += size
-        classes += size > 0
-    if classes < 2 or cell.grade_classes < 2:
-        return np.nan
-    return max(-1.0, min(1.0, covariance / np.sqrt(square) / cell.rank_root))
-
-
-@compiled
-def _coefficient(
-    cell: Prepared,
-    counts: FloatArray,
-    scores: FloatArray,
-    order: IntArray,
-    tied: NDArray[np.bool_],
-    coefficient: int,
-    below: FloatArray,
-) -> float:
-    if coefficient == 0:
-        return _spearman(cell, order, tied)
-    if coefficient == 1:
-        return pearson(cell, scores)
-    _, tau_b, tau_c = rank_coefficients(cell, counts, order, tied, below)
-    return tau_b if coefficient == 2 else tau_c
-
-
-@compiled
-def _best(
-    cell: Prepared,
-    counts: FloatArray,
+def _statistics(
+    slots: _Slots,
+    weights: NDArray[np.uint8],
+    grades: FloatArray,
     scores: FloatArray,
     orders: IntArray,
     ties: NDArray[np.bool_],
     coefficient: int,
-    below: FloatArray,
-) -> tuple[int, float]:
-    """First candidate with the greatest coefficient; NaN is never chosen."""
-    at, best = 0, np.nan
-    for i in range(len(orders)):
-        here = _coefficient(cell, counts, scores[i], orders[i], ties[i], coefficient, below)
-        if here > best or (np.isnan(best) and not np.isnan(here)):
-            at, best = i, here
-    return at, best
+) -> tuple[FloatArray, IntArray]:
+    """Statistic of one cell in each replicate, and which candidates it used, shape (2, replicates).
+
+    One set of weights: the best candidate's coefficient. Two, one for each half of the queries: the
+    mean of both halves, each at the candidate that is best in the other.
+    """
+    halves = []
+    for each in weights:
+        filled = _fill(*slots[2:], each)
+        values = np.empty((len(orders), each.shape[1]))
+        key, grade = slots.key, slots.grade
+        if coefficient == 0:
+            _spearman(key, grade, filled, len(grades), orders, ties, values)
+        else:
+            _others(key, grade, filled, grades, scores, orders, ties, coefficient, values)
+        halves.append(values)
+    best = np.array([_first_best(values) for values in halves])
+    replicate = np.arange(best.shape[1])
+    if len(halves) == 1:
+        return halves[0][best[0], replicate], best
+    there, here = halves[1][best[0], replicate], halves[0][best[1], replicate]
+    return (here + there) / 2, best
+
+
+def _first_best(values: FloatArray) -> IntArray:
+    """First candidate (row) with the greatest value in every column; NaN is never chosen."""
+    return np.where(np.isnan(values), -np.inf, values).argmax(axis=0)
 
 
 @compiled
-def _replicate(
+def _fill(
+    start: IntArray, query: IntArray, rows: IntArray, weights: NDArray[np.uint8]
+) -> NDArray[np.int32]:
+    """Rows in each slot under the weights of each replicate."""
+    filled = np.zeros((len(start) - 1, weights.shape[1]), dtype=np.int32)
+    for slot in range(len(start) - 1):
+        into = filled[slot]
+        for i in range(start[slot], start[slot + 1]):
+            times, own = np.int32(rows[i]), weights[query[i]]
+            for b in range(len(own)):
+                into[b] += times * np.int32(own[b])
+    return filled
+
+
+@compiled
+def _spearman(
     key: IntArray,
     grade: IntArray,
-    count: FloatArray,
-    query: IntArray,
-    n_keys: int,
+    filled: NDArray[np.int32],
+    n_grades: int,
+    orders: IntArray,
+    ties: NDArray[np.bool_],
+    values: FloatArray,
+) -> None:
+    """Spearman's coefficient of each candidate in each replicate, as in `rank_coefficients`.
+
+    Blocks of replicates go through the same order side by side, so processors do several at once.
+    """
+    n_keys = orders.shape[1]
+    width = min(128, filled.shape[1])
+    sizes, rank_sums = np.empty((n_keys, width)), np.empty((n_keys, width))
+    totals, ranks = np.empty((n_grades, width)), np.empty((n_grades, width))
+    n, rank_square, lower = np.empty(width), np.empty(width), np.empty(width)
+    size, rank_sum = np.empty(width), np.empty(width)
+    covariance, square = np.empty(width), np.empty(width)
+    for block in range(0, filled.shape[1], max(width, 1)):
+        m = min(width, filled.shape[1] - block)
+        for each in (sizes, rank_sums, totals):
+            each.fill(0.0)
+        for blank in (n, rank_square, lower):
+            blank.fill(0.0)
+        for slot in range(len(key)):
+            own, of_key, of_grade = filled[slot, block:], sizes[key[slot]], totals[grade[slot]]
+            for b in range(m):
+                of_key[b] += own[b]
+                of_grade[b] += own[b]
+                n[b] += own[b]
+        for j in range(n_grades):
+            for b in range(m):
+                rank = 2 * lower[b] + totals[j, b] - n[b]
+                ranks[j, b] = rank
+                lower[b] += totals[j, b]
+                rank_square[b] += totals[j, b] * rank * rank
+        for slot in range(len(key)):
+            own, of_key, rank_of = filled[slot, block:], rank_sums[key[slot]], ranks[grade[slot]]
+            for b in range(m):
+                of_key[b] += own[b] * rank_of[b]
+        for i in range(len(orders)):
+            for blank in (lower, covariance, square):
+                blank.fill(0.0)
+            first = 0
+            while first < n_keys:
+                size.fill(0.0)
+                rank_sum.fill(0.0)
+                again = True
+                while again:
+                    more, sums = sizes[orders[i, first]], rank_sums[orders[i, first]]
+                    for b in range(m):
+                        size[b] += more[b]
+                        rank_sum[b] += sums[b]
+                    first += 1
+                    again = first < n_keys and ties[i, first]
+                for b in range(m):
+                    rank = 2 * lower[b] + size[b] - n[b]
+                    covariance[b] += rank * rank_sum[b]
+                    square[b] += size[b] * rank * rank
+                    lower[b] += size[b]
+            for b in range(m):
+                # a square is 0 where all rows tie: a constant measure or grade
+                product = np.sqrt(square[b]) * np.sqrt(rank_square[b])
+                value = covariance[b] / product if product > 0 else np.nan
+                values[i, block + b] = max(-1.0, min(1.0, value)) if product > 0 else np.nan
+
+
+@compiled
+def _others(
+    key: IntArray,
+    grade: IntArray,
+    filled: NDArray[np.int32],
     grades: FloatArray,
-    weights: NDArray[np.uint8],
-    halves: NDArray[np.uint8],
     scores: FloatArray,
     orders: IntArray,
     ties: NDArray[np.bool_],
     coefficient: int,
-    crossed: bool,
-    out: FloatArray,
-    chosen: IntArray,
+    values: FloatArray,
 ) -> None:
-    """Fill `out` with the statistic of one cell under each row of weights.
-
-    Not `crossed`: the best candidate's coefficient. `crossed`: the mean of both halves, each at the
-    candidate that is best in the other; `chosen` gets these candidates.
-    """
-    below = np.empty(len(grades))
-    counts = np.empty((2, n_keys, len(grades)))
-    for b in range(len(weights)):
-        counts[:] = 0.0
-        for i in range(len(key)):
-            half = halves[b, query[i]] if crossed else 0
-            counts[half, key[i], grade[i]] += count[i] * weights[b, query[i]]
-        for half in range(1 + crossed):
-            cell = prepare(counts[half], grades)
-            chosen[b, half], out[b] = _best(
-                cell, counts[half], scores, orders, ties, coefficient, below
-            )
-        if crossed:
-            out[b] = 0.0
-            for half in range(2):
-                cell, at = prepare(counts[half], grades), chosen[b, 1 - half]
-                out[b] += 0.5 * _coefficient(
-                    cell, counts[half], scores[at], orders[at], ties[at], coefficient, below
-                )
+    """Pearson's coefficient or Kendall's of each candidate in each replicate."""
+    below, counts = np.empty(len(grades)), np.zeros((orders.shape[1], len(grades)))
+    for b in range(filled.shape[1]):
+        for slot in range(len(key)):
+            counts[key[slot], grade[slot]] = filled[slot, b]
+        cell = prepare(counts, grades)
+        for i in range(len(orders)):
+            if coefficient == 1:
+                values[i, b] = pearson(cell, scores[i])
+            else:
+                _, tau_b, tau_c = rank_coefficients(cell, counts, orders[i], ties[i], below)
+                values[i, b] = tau_b if coefficient == 2 else tau_c
