@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
+from llm_server import LlmServer, sensible
 from retrieval_quality.errors import DataError, UsageError
-from retrieval_quality.pipeline import corpus, demo
+from retrieval_quality.pipeline import corpus, demo, rank
 
 
 @pytest.fixture
@@ -61,6 +63,36 @@ def test_without_models_the_stored_run_is_shown_and_says_so():
     assert "Stored run" in repr(run)
     assert "Stored run" in run._repr_html_()
     assert demo.BASE_URL in repr(run)
+
+
+class Letters:
+    """An embedder that counts letters."""
+
+    code = "letters"
+
+    def described(self) -> dict:
+        return {"model": "letters"}
+
+    def worded(self, text: str, kind: str) -> str:
+        return text
+
+    def encode(self, texts: list[str], batch_size: int) -> np.ndarray:
+        return np.array([[text.count(c) + 0.1 for c in "abcdefghij"] for text in texts])
+
+
+def test_a_live_run_makes_what_the_stored_one_holds(monkeypatch):
+    monkeypatch.setattr(rank, "load", lambda *_, **__: Letters())
+    monkeypatch.setenv(demo.EMBEDDING, "letters")
+    monkeypatch.setenv(demo.MODEL, "local")
+    with LlmServer(sensible) as server:
+        monkeypatch.setenv(demo.BASE_URL, server.base_url)
+        run = demo.load()
+    assert run.live, run.note
+    assert repr(run) == "Live run. Made just now."
+    assert run.provenance["language model"] == "local"
+    stored = demo.stored()
+    assert [(g["id"], g["K"]) for g in run.graded] == [(g["id"], g["K"]) for g in stored.graded]
+    assert all(g["grade"] in (1, 2, 3, 4, 5) for g in run.graded)
 
 
 def test_a_live_run_that_fails_is_said_and_the_stored_one_shown(monkeypatch):
