@@ -396,8 +396,8 @@ def _narrow_wide(entry: Entry, dataset: Dataset, run: Parameters) -> Result:
     if numbers.empty:
         return nothing(entry, dataset, run, CELL_COLUMNS, entry.coefficient)
     numbers = _complete(numbers, _segment_sizes(entry, dataset, run), run.min_samples_width)
-    low = min(0.0, _below(cells["correlation"].min()))
-    high = max(0.0, -_below(-cells["correlation"].max()))
+    known = cells["correlation"].fillna(0.0)
+    low, high = min(0.0, _below(known.min())), max(0.0, -_below(-known.max()))
     return _cell_result(
         entry, dataset, run, numbers, entry.coefficient, (low, high) if high > low else (-1.0, 1.0)
     )

@@ -304,6 +304,8 @@ def _recall_predicts(entry: Study, dataset: Dataset, run: Parameters) -> Result:
     notes = []
     for name, part in numbers.groupby("panel", sort=False):
         means = part.groupby("series", sort=False)["value"].mean()
+        if means.isna().any():
+            continue
         best = means.idxmax()
         notes.append(
             f"{name}: averaged over the ranges, R has {_number(means['R'])} and "
@@ -432,7 +434,9 @@ def _recall_across(entry: Study, dataset: Dataset, run: Parameters) -> Result:
                     grade="recall",
                 )
             )
-    cells = pd.concat(found, ignore_index=True)
+    cells = pd.concat(found, ignore_index=True) if found else pd.DataFrame()
+    if cells.empty:
+        return _empty(entry, dataset, run)
     numbers = _averaged(cells.assign(series=cells["measure"].astype(str)))
     notes = [
         f"{measure_name(str(name))}: from {_number(part['value'].min())} to "
@@ -525,7 +529,7 @@ def _marked(entry: Study, dataset: Dataset, run: Parameters) -> Result:
     if numbers.empty:
         return _empty(entry, dataset, run)
     numbers = analysis.in_order(numbers)
-    largest = float(np.nanmax(pair["difference"].abs(), initial=0.0))
+    largest = float(pair["difference"].abs().fillna(0.0).max())
     limit = max(0.05, math.ceil(round(largest / 0.05, 6)) * 0.05)
     known = numbers.dropna(subset="difference")
     ahead = int((known["stands"] & (known["difference"] > 0)).sum())
