@@ -172,7 +172,7 @@ def test_figures_are_written(monkeypatch, capsys, folder, tmp_path):
 
 
 def test_claims_are_written(monkeypatch, capsys, folder, tmp_path):
-    out = tmp_path / "claims.json"
+    out = tmp_path / "new" / "claims.json"
     code, *_ = run(monkeypatch, capsys, "claims", "--data", folder, *SMALL, "--out", out)
     assert code == 0
     assert len(json.loads(out.read_text(encoding="utf-8"))) == 20

@@ -85,14 +85,19 @@ def write_frame(frame: pd.DataFrame, out: str) -> None:
     }
     if path.suffix not in writers:
         raise UsageError(f"--out {out}: the ending must be .csv, .parquet or .json (or - for CSV)")
+    _write_whole(path, writers[path.suffix])
+    _say(f"{len(frame)} rows: {path}")
+
+
+def _write_whole(path: Path, write: Callable[[Path], Any]) -> None:
+    """Write a file beside its place, and put it there when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.stem}.unfinished{path.suffix}")
     try:
-        writers[path.suffix](unfinished)
+        write(unfinished)
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
-    _say(f"{len(frame)} rows: {path}")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -272,7 +277,9 @@ def claims(data: str, pairs: tuple[str, ...], out: str) -> None:
     if out == "-":
         click.echo(text)
     else:
-        Path(out).write_text(text + "\n", encoding="utf-8", newline="\n")
+        _write_whole(
+            Path(out), lambda path: path.write_text(text + "\n", encoding="utf-8", newline="\n")
+        )
         _say(f"{len(verdicts)} claims: {out}")
 
 
