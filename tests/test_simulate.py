@@ -246,6 +246,20 @@ def test_export_to_an_impossible_place_is_one_sentence(tmp_path):
         simulate.write_json(made, tmp_path / "file" / "below")
 
 
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_an_export_that_stops_leaves_no_half_file(tmp_path, monkeypatch, error):
+    made = simulate.simulate(seed=1, scale=0.01, cache=tmp_path / "cache")
+
+    def half(dataset, part, path):
+        path.write_text("[", encoding="utf-8")
+        raise error
+
+    monkeypatch.setattr(simulate, "_write_part", half)
+    with pytest.raises((DataError, KeyboardInterrupt)):
+        simulate.write_json(made, tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
 def test_null_grades_are_as_many_as_asked():
     made = simulate.tables(seed=1, scale=0.01, null_grades=7)
     assert made["graded"]["grade"].null_count == 7

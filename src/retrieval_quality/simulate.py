@@ -614,8 +614,11 @@ def write_json(dataset: Dataset, folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         for part, path in paths.items():
             new = path.with_name(path.name + ".new")
-            _write_part(dataset, part, new)
-            new.replace(path)
+            try:
+                _write_part(dataset, part, new)
+                new.replace(path)
+            finally:
+                new.unlink(missing_ok=True)
     except (OSError, duckdb.IOException) as error:
         raise DataError(f"{folder} cannot be written: {error}.") from error
     return list(paths.values())
