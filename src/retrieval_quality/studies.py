@@ -278,7 +278,9 @@ def _averaged(cells: pd.DataFrame, value: str = "correlation") -> pd.DataFrame:
 
 def _ordered(numbers: pd.DataFrame) -> pd.DataFrame:
     """Sort by dataset and range, series as they come."""
-    place = {name: i for i, name in enumerate(schema.dataset_order(list(numbers["panel"])))}
+    place = {
+        name: i for i, name in enumerate(schema.dataset_order(list(numbers["panel"].unique())))
+    }
     ranges = {name: i for i, name in enumerate(RANGES)}
     keys = numbers[["panel", "position"]].assign(
         panel=numbers["panel"].map(place), position=numbers["position"].map(ranges)
@@ -539,7 +541,13 @@ def _marked(entry: Study, dataset: Dataset, run: Parameters) -> Result:
         f"{DISCOVERIES:.0%}: {measure_name(first)} is ahead in {ahead} of them and behind in "
         f"{behind}."
     )
-    notes = [told]
+    least = 2 / (CELL_REPLICATES + 1)
+    needed = math.ceil(round(least * len(known) / DISCOVERIES, 6))
+    limit_told = (
+        f"With {CELL_REPLICATES:,} replicates no p-value is below {least:.4f}, so that cells only "
+        f"stand where {needed} or more of these {len(known)} reach it."
+    )
+    notes = [told, limit_told]
     lacking = int(numbers["low"].isna().sum())
     if lacking:
         reasons = numbers.loc[numbers["low"].isna(), "reason"].value_counts()

@@ -1,0 +1,127 @@
+"""The drawing of studies: marks, scales, words; what is no study is drawn as before."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.patches import Rectangle
+
+import made_data
+from retrieval_quality import catalogue, charts, export, figures, studies
+from retrieval_quality.parameters import Parameters
+
+RUN = Parameters(min_samples_ratio=5)
+DRAWN = [entry for entry in catalogue.STUDIES.values() if entry.kind != "study-table"]
+
+
+@pytest.fixture(autouse=True)
+def few_replicates(monkeypatch):
+    monkeypatch.setattr(studies, "REPLICATES", 40)
+    monkeypatch.setattr(studies, "CELL_REPLICATES", 400)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return made_data.write(tmp_path_factory.mktemp("charts"), made_data.records(n_texts=8))
+
+
+def compute(anchor, made):
+    return studies.compute(catalogue.find(anchor), made, RUN)
+
+
+@pytest.mark.parametrize(
+    "anchor",
+    [entry.anchor for entry in DRAWN if entry.topic != "intervals"]
+    + ["study-intervals-t-minus-f-a"],
+)
+def test_every_study_is_drawn_and_told_the_same_each_time(anchor, made):
+    result = compute(anchor, made)
+    before = dict(mpl.rcParams)
+    drawing = charts.draw(result)
+    assert dict(mpl.rcParams) == before
+    assert export.svg_bytes(drawing) == export.svg_bytes(charts.draw(result))
+    told = charts.alt_text(result)
+    assert told.startswith(result.entry.title)
+    assert "nan" not in told
+
+
+def frames(drawing):
+    patches = [patch for axes in drawing.axes for patch in axes.patches]
+    cells = [p for p in patches if isinstance(p, Rectangle) and "-cell-" in (p.get_gid() or "")]
+    return [p for p in cells if mpl.colors.same_color(p.get_edgecolor(), "#111111")]
+
+
+def test_exactly_the_cells_that_stand_are_framed_and_bold(made):
+    result = compute("study-intervals-ndcg-minus-f-a", made)
+    stands = np.zeros(len(result.numbers), dtype=bool)
+    stands[:2] = True
+    result.numbers["stands"] = stands
+    drawing = charts.draw(result)
+    found = {int(patch.get_gid().rpartition("-")[2]) for patch in frames(drawing)}
+    assert found == {0, 1}
+    bold = [
+        text
+        for axes in drawing.axes
+        for text in axes.texts
+        if text.get_fontweight() == "bold" and any(c.isdigit() for c in text.get_text())
+    ]
+    defined = result.numbers.loc[stands, "difference"].notna().sum()
+    assert len(bold) == defined
+
+
+def test_panels_share_their_scale_and_it_holds_all_values(made):
+    result = compute("study-recall-predicts", made)
+    drawing = charts.draw(result)
+    assert len(drawing.axes) == result.numbers["panel"].nunique()
+    assert {axes.get_ylim() for axes in drawing.axes} == {result.limits}
+    ends = result.numbers[["value", "low", "high"]].to_numpy(dtype=float)
+    assert result.limits[0] <= np.nanmin(ends)
+    assert np.nanmax(ends) <= result.limits[1]
+
+
+def test_each_value_is_one_mark(made):
+    result = compute("study-recall-predicts", made)
+    drawing = charts.draw(result)
+    marks = sum(
+        len(line.get_xdata())
+        for axes in drawing.axes
+        for line in axes.lines
+        if line.get_marker() not in ("None", "", None)
+    )
+    assert marks == result.numbers["value"].notna().sum()
+
+
+def test_measures_can_be_told_apart_without_colour():
+    names = ["T", "P", "nDCG", "hit", "RR", "F", "R", "Fe"]
+    marks = charts._series_marks(names)
+    assert len({mark["marker"] for mark in marks.values()}) == len(names)
+    assert len({mark["color"] for mark in marks.values()}) == len(names)
+
+
+def test_the_board_has_a_cell_for_each_dataset_and_range(made):
+    result = compute("study-which-measure", made)
+    drawing = charts.draw(result)
+    (axes,) = drawing.axes
+    ranges = result.numbers["position"].nunique()
+    assert len(axes.patches) == result.numbers["panel"].nunique() * ranges
+    clear = int(((result.numbers["level"] == "") & (result.numbers["reason"] == "")).sum())
+    assert sum(text.get_text() == "clearly best" for text in axes.texts) == clear
+
+
+def test_a_table_is_not_drawn(made):
+    with pytest.raises(ValueError, match="is a table"):
+        charts.draw(compute("study-recall-kept", made))
+
+
+def test_figures_of_the_paper_are_drawn_as_by_figures(made):
+    result = studies.compute(catalogue.FIGURES[7], made, RUN)
+    assert export.svg_bytes(charts.draw(result)) == export.svg_bytes(figures.draw(result))
+    assert charts.alt_text(result) == figures.alt_text(result)
+
+
+def test_a_study_is_written_with_its_numbers(made, tmp_path):
+    written = export.write(catalogue.find("study-which-measure"), made, RUN, tmp_path)
+    assert [path.name for path in written] == [
+        f"study-which-measure{suffix}" for suffix in (".svg", ".png", ".csv", ".json")
+    ]
+    table = export.write(catalogue.find("study-alpha-pick"), made, RUN, tmp_path)
+    assert [path.suffix for path in table] == [".csv", ".json"]
