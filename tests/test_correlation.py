@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from retrieval_quality import counts
 from retrieval_quality.correlation import (
     ALPHAS,
     COEFFICIENTS,
@@ -456,3 +457,13 @@ def test_a_missing_column_is_named():
         correlate(make_rows(n=20).drop(columns="pattern"), measures=["nDCG"])
     with pytest.raises(DataError, match="no dataset"):
         correlate(make_rows(n=20).assign(dataset=None), measures=["P"])
+
+
+def test_loops_compile_without_a_folder_for_machine_code(monkeypatch):
+    def nowhere(cache=False, nogil=False):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return lambda function: function
+
+    monkeypatch.setattr(counts, "njit", nowhere)
+    assert counts.compiled(len) is len

@@ -44,8 +44,17 @@ def _published_alphas() -> FloatArray:
 ALPHAS: FloatArray = _published_alphas()
 """The published grid, ascending: 0, the powers 0.95 to 0.95**350, one minus each of them, and 1."""
 
-compiled: Any = njit(cache=True, nogil=True)
-"""Decorator of the inner loops: compiled once, kept on disk, free of Python's lock."""
+
+def compiled(function: Any) -> Any:
+    """Compile a loop, and keep the machine code where a folder for it can be written.
+
+    In a read-only installation without a writable home there is none; then it is compiled anew in
+    each process.
+    """
+    try:
+        return njit(cache=True, nogil=True)(function)
+    except RuntimeError:
+        return njit(nogil=True)(function)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numba import njit
 from numpy.typing import NDArray
 
 from retrieval_quality.correlation import ALPHAS, curves_of
@@ -26,6 +25,7 @@ from retrieval_quality.counts import (
     Counts,
     FloatArray,
     IntArray,
+    compiled,
     count_rows,
     evaluate,
 )
@@ -232,7 +232,7 @@ def _replicate(
     )
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _resample(
     begin: IntArray,
     new: NDArray[np.bool_],
