@@ -6,7 +6,7 @@ import pytest
 from matplotlib.patches import Rectangle
 
 import made_data
-from retrieval_quality import catalogue, charts, export, figures, studies
+from retrieval_quality import catalogue, charts, export, figures, markup, pages, studies
 from retrieval_quality.parameters import Parameters
 
 RUN = Parameters(min_samples_ratio=5)
@@ -125,3 +125,24 @@ def test_a_study_is_written_with_its_numbers(made, tmp_path):
     ]
     table = export.write(catalogue.find("study-alpha-pick"), made, RUN, tmp_path)
     assert [path.suffix for path in table] == [".csv", ".json"]
+
+
+def test_a_cell_of_an_interval_map_says_its_interval(made):
+    run = pages.Run(made, Parameters(min_samples_ratio=5, alpha=0.5))
+    numbers = studies.differences(made, run.parameters)
+    numbers = numbers[(numbers["first"] == "nDCG") & numbers["low"].notna()]
+    dataset = numbers["dataset"].iloc[0]
+    html = run.figure(f"study-intervals-ndcg-minus-f-{dataset.lower()}").html
+    told = numbers[numbers["dataset"] == dataset]
+    assert html.count("95% interval") == len(told) > 0
+    assert html.count(", stands") == told["stands"].sum()
+
+
+def test_figures_link_to_their_intervals_and_claims_within_a_book(made, tmp_path, monkeypatch):
+    run = pages.Run(made, Parameters(min_samples_ratio=5, out=str(tmp_path)))
+    assert "claims.html" not in run.figure(7).html
+    monkeypatch.setenv(markup.FIGURES_LINK, "../figures")
+    html = run.figure(7).html
+    assert 'href="intervals.html#study-intervals-t-minus-f-a"' in html
+    assert 'href="claims.html#claim-05"' in html
+    assert "claims.html" not in run.table(2).html

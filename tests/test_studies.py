@@ -217,3 +217,11 @@ def test_advice_counts_datasets():
     assert told == (
         "K/N_p 1.0: P is best or level with the best in 2 of 2 datasets; 1 have a clear winner."
     )
+
+
+def test_each_difference_of_the_paper_has_its_intervals():
+    for entry in (*catalogue.FIGURES.values(), *catalogue.EXTRAS):
+        if entry.kind == "difference":
+            study = catalogue.interval_study(entry)
+            assert (study.measures, study.dataset) == (entry.measures, entry.dataset)
+            assert study.require_2k == entry.require_2k

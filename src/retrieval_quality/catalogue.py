@@ -416,6 +416,22 @@ ENTRIES: dict[str, Entry] = {
 INTERVALS = "study-intervals"
 
 
+def _interval_anchor(entry: Entry) -> str:
+    pair = "-minus-".join(entry.measures).lower()
+    return f"{INTERVALS}-{pair}-{entry.dataset.lower()}"
+
+
+def interval_study(entry: Entry) -> Study:
+    """Give the study that shows which cells of a difference stand.
+
+    Examples
+    --------
+    >>> interval_study(FIGURES[7]).anchor
+    'study-intervals-t-minus-f-a'
+    """
+    return STUDIES[_interval_anchor(entry)]
+
+
 def _declare_studies() -> dict[str, Study]:
     def study(
         notebook: str, topic: str, heading: str, words: str, axis: str = "", **more: Any
@@ -576,10 +592,9 @@ def _declare_studies() -> dict[str, Study]:
         )
     differences = [entry for entry in FIGURES.values() if entry.kind == "difference"]
     for entry in (*differences, *EXTRAS):
-        pair = "-minus-".join(entry.measures).lower()
         studies.append(
             Study(
-                f"{INTERVALS}-{pair}-{entry.dataset.lower()}",
+                _interval_anchor(entry),
                 "difference",
                 "intervals",
                 dataset=entry.dataset,

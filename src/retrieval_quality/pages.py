@@ -262,7 +262,7 @@ class Run:
         if folder is None:
             place = markup.escape(self.parameters.out)
             return f'<p class="rq-links">Written to {place}.</p>'
-        return _downloads(entry, folder)
+        return _downloads(entry, folder) + _doubts(entry)
 
     # --- what single notebooks add ----------------------------------------------------------------
 
@@ -610,6 +610,22 @@ def _downloads(entry: Entry, folder: str) -> str:
     return f'<p class="rq-links">Download: {links}</p>'
 
 
+def _doubts(entry: Entry) -> str:
+    """Link a figure of the paper to its intervals and to the claims that it bears on."""
+    from retrieval_quality.claims import CLAIMS
+
+    links = []
+    if entry.kind == "difference" and not isinstance(entry, catalogue.Study):
+        study = catalogue.interval_study(entry)
+        links.append(f'<a href="intervals.html#{study.anchor}">which of these cells stand</a>')
+    links += [
+        f'<a href="claims.html#claim-{claim.number:02d}">claim {claim.number}</a>'
+        for claim in CLAIMS
+        if entry.kind != "table" and entry.number in claim.figures
+    ]
+    return f'<p class="rq-links">How sure is it: {" ".join(links)}</p>' if links else ""
+
+
 def _layout(svg: str, result: Result) -> tuple[int, int, list[tuple[float, ...]]]:
     """Width and height of a drawing in pixels, and place and reading of each cell of a heat map.
 
@@ -644,7 +660,15 @@ def _reading(cell: dict[str, Any]) -> str:
         f"{_name(cell[side])} {cell[f'correlation_{side}']:.3f}{_at_alpha(cell[f'alpha_{side}'])}"
         for side in ("first", "second")
     )
-    return f"{where}: {markup.signed(cell['difference'])} ({sides}), {rows}"
+    return f"{where}: {markup.signed(cell['difference'])}{_sureness(cell)} ({sides}), {rows}"
+
+
+def _sureness(cell: dict[str, Any]) -> str:
+    """Say how sure a difference is, where it has an interval."""
+    if "stands" not in cell or math.isnan(cell["low"]):
+        return ""
+    ends = f"{markup.signed(cell['low'])} to {markup.signed(cell['high'])}"
+    return f", 95% interval {ends}, {'stands' if cell['stands'] else 'does not stand'}"
 
 
 def _at_alpha(alpha: float) -> str:
