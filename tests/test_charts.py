@@ -64,6 +64,8 @@ def test_exactly_the_cells_that_stand_are_framed_and_bold(made):
         for text in axes.texts
         if text.get_fontweight() == "bold" and any(c.isdigit() for c in text.get_text())
     ]
+    over = max(patch.get_zorder() for patch in frames(drawing))
+    assert all(text.get_zorder() > over for axes in drawing.axes for text in axes.texts)
     defined = result.numbers.loc[stands, "difference"].notna().sum()
     assert len(bold) == defined
 

@@ -37,7 +37,7 @@ _ORDER = (("o", "#0072b2"), ("^", "#d55e00"), ("s", "#009e73"), ("v", "#cc79a7")
 _PANEL = (3.0, 1.35)
 """Width and height in inches."""
 _LEFT, _GAP_X, _GAP_Y = 0.5, 0.55, 0.78
-_STANDS = {"edgecolor": "#111111", "linewidth": 1.5, "zorder": 4}
+_STANDS = {"edgecolor": "#111111", "linewidth": 1.5, "zorder": 2}
 
 
 def draw(result: Result) -> Figure:
