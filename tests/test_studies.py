@@ -225,3 +225,12 @@ def test_each_difference_of_the_paper_has_its_intervals():
             study = catalogue.interval_study(entry)
             assert (study.measures, study.dataset) == (entry.measures, entry.dataset)
             assert study.require_2k == entry.require_2k
+
+
+def test_the_coverage_of_the_checkout_is_read_with_its_numbers():
+    found = studies.coverage()
+    if found is None:
+        pytest.skip("no result of the coverage benchmark")
+    assert found["coverage"].between(0, 1).all()
+    assert found["minus"].notna().all()
+    assert len(studies.coverage_notes(found)) == found["queries"].nunique()

@@ -444,9 +444,12 @@ class Run:
         found = studies.coverage()
         if found is None:
             return self.note(
-                "The coverage benchmark has not been run: this installation has no coverage.csv."
+                "The results of the coverage benchmark are not here; "
+                "benchmarks/interval_coverage.py makes them."
             )
-        return self.show(found, "Coverage of nominal 95% intervals, on simulated sets")
+        told = self.note(*studies.coverage_notes(found))
+        shown = self.show(found, "Coverage of nominal 95% intervals, on simulated sets")
+        return Shown(told.html + shown.html, told.text)
 
     def claims(self) -> Shown:
         """Show the claims of the paper with their verdicts."""

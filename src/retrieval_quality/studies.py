@@ -12,9 +12,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from importlib.resources import files
-from io import StringIO
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -593,9 +592,37 @@ def standing(dataset: Dataset, run: Parameters) -> pd.DataFrame:
 
 
 def coverage() -> pd.DataFrame | None:
-    """Give the result of the coverage benchmark that comes with the package; None without one."""
-    path = files("retrieval_quality") / "data" / "coverage.csv"
-    return pd.read_csv(StringIO(path.read_text(encoding="utf-8"))) if path.is_file() else None
+    """Give the result of the coverage benchmark, which lies in a checkout; None without one.
+
+    Returns
+    -------
+    DataFrame or None
+        As ``benchmarks/interval_coverage.py`` writes it: one row a number of queries, segment and
+        measure or difference.
+    """
+    path = Path(__file__).parents[2] / "benchmarks" / "results" / "coverage.csv"
+    return pd.read_csv(path).fillna({"minus": ""}) if path.is_file() else None
+
+
+def coverage_notes(found: pd.DataFrame) -> list[str]:
+    """Say for each number of queries how often intervals held the true value.
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame({"queries": [30, 30], "sets": [1000, 1000], "coverage": [0.94, 0.92]})
+    >>> coverage_notes(rows)
+    ['30 queries a segment: 93.0% over 2 rows, from 92.0% to 94.0%; 1 of them within 93% to 97%.']
+    """
+    said = []
+    for queries, part in found.groupby("queries"):
+        pooled = np.average(part["coverage"], weights=part["sets"])
+        inside = int(part["coverage"].between(0.93, 0.97).sum())
+        said.append(
+            f"{queries} queries a segment: {pooled:.1%} over {len(part)} rows, from "
+            f"{part['coverage'].min():.1%} to {part['coverage'].max():.1%}; {inside} of them "
+            "within 93% to 97%."
+        )
+    return said
 
 
 # --- an honest alpha ----------------------------------------------------------------------------
