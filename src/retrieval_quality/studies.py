@@ -609,12 +609,13 @@ def coverage_notes(found: pd.DataFrame) -> list[str]:
 
     Examples
     --------
-    >>> rows = pd.DataFrame({"queries": [30, 30], "sets": [1000, 1000], "coverage": [0.94, 0.92]})
+    >>> rows = pd.DataFrame({"queries": 30, "segment": ["narrow", "wide"], "sets": 1000,
+    ...                      "coverage": [0.94, 0.92]})
     >>> coverage_notes(rows)
     ['30 queries a segment: 93.0% over 2 rows, from 92.0% to 94.0%; 1 of them within 93% to 97%.']
     """
     said = []
-    for queries, part in found.groupby("queries"):
+    for queries, part in found[found["segment"] != "all"].groupby("queries"):
         pooled = np.average(part["coverage"], weights=part["sets"])
         inside = int(part["coverage"].between(0.93, 0.97).sum())
         said.append(
