@@ -20,7 +20,11 @@ from retrieval_quality import catalogue  # noqa: E402
 pytestmark = [pytest.mark.browser, pytest.mark.enable_socket]
 
 BOOK = Path(os.environ.get("BOOK_HTML", Path(__file__).parents[2] / "_build" / "html"))
-PAGES = [path.relative_to(BOOK).as_posix() for path in sorted(BOOK.rglob("*.html"))]
+PAGES = [
+    path.relative_to(BOOK).as_posix()
+    for path in sorted(BOOK.rglob("*.html"))
+    if "_static" not in path.parts  # the theme's templates are no pages
+]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PHONE = {"width": 375, "height": 800}
 DESK = {"width": 1280, "height": 900}
