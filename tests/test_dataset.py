@@ -895,3 +895,21 @@ def test_every_value_is_that_of_the_files(cache, name):
     ]
     np.testing.assert_array_equal(scored["n_positives_2k"], twice)
     assert scored["pattern"].tolist() == ["".join(map(str, row)) for row in graded["inK"]]
+
+
+def test_a_kernel_converts_what_is_not_in_the_cache(tmp_path):
+    import nbclient
+    import nbformat
+
+    import made_data
+
+    made_data.write(tmp_path, made_data.records(subsets=("A",)))
+    code = (
+        "from pathlib import Path\n"
+        "from retrieval_quality.dataset import open_path\n"
+        f"print(len(open_path({str(tmp_path / 'data')!r}, cache=Path({str(tmp_path / 'new')!r}),"
+        " progress=False).scored()))"
+    )
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+    nbclient.execute(notebook, kernel_name="python3")
+    assert notebook.cells[0].outputs[0]["text"] == "144\n"

@@ -324,10 +324,12 @@ def connect() -> duckdb.DuckDBPyConnection:
     """Open a database in memory, for SQL over Parquet files, that never writes to stdout.
 
     Where Python was not started from a file (a notebook, ``python -c``) DuckDB would show the
-    progress of a slow query there, among the results.
+    progress of a slow query there, among the results. In a notebook without ipywidgets it shows
+    none, and refuses to be told so.
     """
     connection = duckdb.connect()
-    connection.execute("SET enable_progress_bar = false")
+    with contextlib.suppress(duckdb.InvalidInputException):
+        connection.execute("SET enable_progress_bar = false")
     return connection
 
 
