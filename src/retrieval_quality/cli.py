@@ -270,17 +270,14 @@ def _with_intervals(
 def claims(data: str, pairs: tuple[str, ...], out: str) -> None:
     """Evaluate the paper's 20 claims on the data."""
     from retrieval_quality import claims as ledger
+    from retrieval_quality import export
 
     parameters = _parse(data, pairs)
     verdicts = ledger.evaluate(_load(parameters), parameters)
-    text = json.dumps(verdicts, indent=1, ensure_ascii=False)
     if out == "-":
-        click.echo(text)
+        click.echo(json.dumps(verdicts, indent=1, ensure_ascii=False))
     else:
-        _write_whole(
-            Path(out), lambda path: path.write_text(text + "\n", encoding="utf-8", newline="\n")
-        )
-        _say(f"{len(verdicts)} claims: {out}")
+        _say(f"{len(verdicts)} claims: {export.write_claims(verdicts, out)}")
 
 
 # --- data --------------------------------------------------------------------------------------

@@ -114,6 +114,30 @@ def write_result(
     return written
 
 
+def write_claims(verdicts: list[dict[str, Any]], path: Path | str) -> Path:
+    """Write the claims ledger as JSON, whole or not at all.
+
+    Parameters
+    ----------
+    verdicts
+        From `claims.evaluate`.
+    path
+        File to write; its folder is made if it is not there.
+
+    Raises
+    ------
+    DataError
+        The file cannot be written.
+    """
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _replace(path, f"{json.dumps(verdicts, indent=1, ensure_ascii=False)}\n".encode())
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror or error}") from error
+    return path
+
+
 def _contents(result: Result, dataset: Dataset, drawing: Figure | None) -> dict[str, bytes]:
     contents: dict[str, bytes] = {}
     wanted = suffixes(result.entry)

@@ -474,7 +474,20 @@ class Run:
         body = "".join(_claim_row(claim) for claim in ledger)
         rows = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
         table = markup.scrolling(rows, "claims of the paper")
-        return Shown(f"{stamp}<p>{markup.escape(told)}.</p>{table}", told)
+        file = self._ledger_file(ledger)
+        return Shown(
+            f'{stamp}<p>{markup.escape(told)}.</p>{file}<div class="rq-ledger">{table}</div>', told
+        )
+
+    def _ledger_file(self, ledger: list[dict[str, Any]]) -> str:
+        """Write the ledger if a folder was named, and link it or say where it is."""
+        if not self.parameters.out:
+            return ""
+        path = export.write_claims(ledger, Path(self.parameters.out) / "claims.json")
+        folder = os.environ.get(markup.FIGURES_LINK)
+        if folder is None:
+            return f'<p class="rq-links">Written to {markup.escape(str(path))}.</p>'
+        return f'<p class="rq-links">Download: <a href="{folder}/claims.json" download>JSON</a></p>'
 
     # --- checks -----------------------------------------------------------------------------------
 
