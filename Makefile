@@ -30,7 +30,7 @@ test-browser: env  ## every page of the built book in headless Chromium
 	$(PY) -m pytest tests/browser -m browser
 
 test-models: $(VENV)-models/ready  ## a real embedding model, offline
-	HF_HUB_OFFLINE=1 $(VENV)-models/bin/python -m pytest tests/test_models.py -m models
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(VENV)-models/bin/python -m pytest tests/test_models.py -m models
 
 test-llm: $(VENV)-models/ready  ## a real language model behind a local server (LLM_BASE_URL)
 	$(VENV)-models/bin/python -m pytest -m llm
