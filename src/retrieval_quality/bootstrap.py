@@ -39,7 +39,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import false_discovery_control
 
 from retrieval_quality import correlation
 from retrieval_quality.counts import (
@@ -389,6 +388,62 @@ def query_halves(ids: Iterable[str], splits: int, seed: int, purpose: str) -> ND
     return np.array(draws, dtype=np.uint8).reshape(len(draws), splits)
 
 
+def replicate(
+    counts: Counts,
+    score: FloatArray,
+    query: IntArray,
+    weights: NDArray[np.uint8],
+    *,
+    coefficient: str = "spearman",
+    threads: int | None = None,
+) -> FloatArray:
+    """Correlate one value of every row with the grade, in every cell and under every weighting.
+
+    Parameters
+    ----------
+    counts : Counts
+        Counted by ``id`` and by what the value depends on.
+    score : ndarray, shape (entries,)
+        The value, such as a measure at an alpha of the cell's own; rows where it is NaN are left
+        out.
+    query : ndarray of int, shape (entries,)
+        Row of `weights` that each entry belongs to.
+    weights : ndarray of uint8, shape (queries, replicates)
+        How often each query counts, as from `query_weights`; a column of ones gives the data.
+    coefficient : str
+        As for `intervals`.
+    threads : int, optional
+        By default one for each processor; results do not depend on it.
+
+    Returns
+    -------
+    ndarray, shape (cells, replicates)
+        NaN where the value or the grade is constant.
+    """
+    code, values = pd.factorize(score, sort=True)
+    table = counts.table(code)
+    slots = _slots(counts, query, table)
+    found = np.full((len(table), weights.shape[1]), np.nan)
+
+    def work(cell: int) -> None:
+        first, last = table.start[cell], table.start[cell + 1]
+        order = np.arange(last - first)[np.newaxis]  # keys are distinct values, ascending
+        scores = values[table.key[first:last]][np.newaxis].astype(np.float64)
+        found[cell] = _statistics(
+            slots.of(first, last),
+            weights[np.newaxis],
+            table.grades,
+            scores,
+            order,
+            np.zeros(order.shape, dtype=np.bool_),
+            COEFFICIENTS.index(coefficient),
+        )[0]
+
+    with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
+        list(pool.map(work, range(len(table))))
+    return found
+
+
 # --- drawing ------------------------------------------------------------------------------------
 
 _POISSON = np.array(
@@ -478,7 +533,7 @@ def _sample(draw: _Draw, measure: Measure) -> _Sample:
         np.full((n, draw.replicates), np.nan),
         np.zeros(n, dtype=np.int64),
     )
-    slots = _slots(draw, table)
+    slots = _slots(draw.counts, draw.query, table)
 
     def work(cell: int) -> None:
         first, last = table.start[cell], table.start[cell + 1]
@@ -525,15 +580,15 @@ class _Slots(NamedTuple):
         return _Slots(key, grade, start, self.query[own], self.rows[own])
 
 
-def _slots(draw: _Draw, table: Table) -> _Slots:
+def _slots(counts: Counts, query: IntArray, table: Table) -> _Slots:
     kept = np.flatnonzero(table.entry >= 0)
-    code = table.entry[kept] * len(table.grades) + draw.counts.grade[kept]
+    code = table.entry[kept] * len(table.grades) + counts.grade[kept]
     order = np.argsort(code, kind="stable")
     slot, start = np.unique(code[order], return_index=True)
     key, grade = np.divmod(slot, len(table.grades))
     entries = kept[order]
-    rows = draw.counts.count[entries].astype(np.int64)
-    return _Slots(key, grade, np.append(start, len(entries)), draw.query[entries], rows)
+    rows = counts.count[entries].astype(np.int64)
+    return _Slots(key, grade, np.append(start, len(entries)), query[entries], rows)
 
 
 def _average(sample: _Sample, cell: int, values: FloatArray, alphas: FloatArray) -> None:
@@ -659,6 +714,8 @@ def _p_values(replicates: FloatArray) -> FloatArray:
 
 def _discoveries(frame: pd.DataFrame) -> pd.DataFrame:
     """Enter the q-values: one figure is one pair of measures on one dataset."""
+    from scipy.stats import false_discovery_control  # slow to import, and rarely needed
+
     known = frame[frame["p_value"].notna()]
     for _, cells in known.groupby(["dataset", "measure", "minus"], sort=False):
         frame.loc[cells.index, "q_value"] = false_discovery_control(cells["p_value"])
