@@ -1,6 +1,7 @@
 """The numbers of what goes beyond the paper, on made data and on cases worked by hand."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from retrieval_quality import catalogue, correlation, observations, studies
 from retrieval_quality.evidence import Cells
 from retrieval_quality.parameters import Parameters
 
+ROOT = Path(__file__).parents[1]
 RUN = Parameters(min_samples_ratio=5)
 STUDIES = list(catalogue.STUDIES.values())
 
@@ -234,3 +236,25 @@ def test_the_coverage_of_the_checkout_is_read_with_its_numbers():
     assert found["coverage"].between(0, 1).all()
     assert found["minus"].notna().all()
     assert len(studies.coverage_notes(found)) == found["queries"].nunique()
+
+
+@pytest.mark.parametrize("coefficient", ["pearson", "kendall_b", "kendall_c"])
+@pytest.mark.parametrize(
+    "anchor", ["study-recall-predicts", "study-recall-across", "study-which-courses"]
+)
+def test_studies_are_of_the_coefficient_that_is_asked_for(made, anchor, coefficient):
+    entry = catalogue.STUDIES[anchor]
+    ranked, other = (
+        studies.compute(entry, made, Parameters(min_samples_ratio=5, coefficient=name))
+        for name in ("spearman", coefficient)
+    )
+    assert other.coefficient == coefficient
+    assert other.entry.axis.split("'")[0] == {"p": "Pearson", "k": "Kendall"}[coefficient[0]]
+    assert not other.numbers["value"].equals(ranked.numbers["value"])
+
+
+@pytest.mark.parametrize("notebook", ["recall", "which-measure"])
+def test_the_notebooks_name_the_number_of_replicates(notebook, request):
+    request.getfixturevalue("monkeypatch").undo()
+    text = (ROOT / "notebooks" / f"{notebook}.md").read_text(encoding="utf-8")
+    assert f"{studies.REPLICATES} replicates" in text

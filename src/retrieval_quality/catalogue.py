@@ -230,7 +230,7 @@ class Study(Entry):
     words
         Its caption; ``{alpha}`` stands for the α of a run.
     axis
-        What the values of a picture are.
+        What the values of a picture are; ``{coefficient}`` stands for that of a run.
     """
 
     heading: str = ""
@@ -457,7 +457,7 @@ def _declare_studies() -> dict[str, Study]:
             "Recall beside the other measures",
             f"Correlation of recall, precision and other measures with the grade. {ranges}; "
             + honest,
-            "Spearman's ρ with the grade",
+            "{coefficient} with the grade",
             measures=("R", "P", "F", "T", "nDCG"),
         ),
         study(
@@ -466,7 +466,7 @@ def _declare_studies() -> dict[str, Study]:
             "What is lost without recall",
             "Correlation with the grade of measures that need no N_p, minus that of recall on the "
             f"same rows (for F_e: those whose 2K row exists). {ranges}; {honest}",
-            "ρ with the grade, minus that of R",
+            "{coefficient} with the grade, minus that of R",
             measures=("P", "T", "nDCG", "Fe"),
         ),
         study(
@@ -484,7 +484,7 @@ def _declare_studies() -> dict[str, Study]:
             "Who goes along with recall",
             f"Correlation of measures with recall, across rows. {ranges}; α is taken from the "
             "other datasets.",
-            "Spearman's ρ with R",
+            "{coefficient} with R",
             measures=("P", "T", "nDCG", "Fe"),
         ),
         study(
@@ -494,7 +494,7 @@ def _declare_studies() -> dict[str, Study]:
             "Correlation of T with the grade at the best α of the same rows, cross-fitted (α from "
             "half of the queries, measured on the other half), at the α of the other datasets for "
             f"the same ratio, and at α = ½. {ranges}.",
-            "Spearman's ρ of T with the grade",
+            "{coefficient} of T with the grade",
             measures=("T",),
         ),
         study(
@@ -513,7 +513,7 @@ def _declare_studies() -> dict[str, Study]:
             "Largest change of a correlation in a range of K/N_p: by letting values tie that are "
             "equal in exact arithmetic, on the published grid; then by trying every α instead of "
             "the grid.",
-            "largest change of ρ",
+            "largest change of {coefficient}",
             measures=("F", "Fe", "T", "Tu"),
         ),
         study(
@@ -538,7 +538,7 @@ def _declare_studies() -> dict[str, Study]:
             "Measures against what the documents add",
             "Correlation of measures with the grade less that of the same question without "
             f"documents, T at α = ½. {ranges}.",
-            "Spearman's ρ with the gain",
+            "{coefficient} with the gain",
             measures=("R", "P", "T", "nDCG"),
         ),
         study(
@@ -558,7 +558,7 @@ def _declare_studies() -> dict[str, Study]:
             "The measure that needs no N_p whose mean correlation with the grade is highest, for "
             "each dataset and range of K/N_p, with α from the other datasets; below it those that "
             "cannot be told from it: the 95% bootstrap interval of the difference holds 0.",
-            "mean ρ with the grade",
+            "mean {coefficient} with the grade",
             measures=("T", "P", "nDCG", "hit", "RR"),
         ),
         study(
@@ -566,7 +566,7 @@ def _declare_studies() -> dict[str, Study]:
             "which-courses",
             "Old and new measures by ratio",
             f"Correlation of measures with the grade. {ranges}; {honest}",
-            "Spearman's ρ with the grade",
+            "{coefficient} with the grade",
             measures=("T", "P", "nDCG", "hit", "RR", "F", "R"),
         ),
         study(
@@ -586,7 +586,7 @@ def _declare_studies() -> dict[str, Study]:
                 f"Correlation of {measure} against α",
                 f"Correlation of {measure} with the grade at every α, a line for each range of "
                 "K/N_p (mean over the embeddings and segments), with a dot at its maximum.",
-                f"Spearman's ρ of {measure} with the grade",
+                f"{{coefficient}} of {measure} with the grade",
                 measures=(measure,),
             )
         )

@@ -35,12 +35,12 @@ from retrieval_quality.catalogue import Entry, Study, measure_name
 from retrieval_quality.counts import FloatArray
 from retrieval_quality.evidence import Cells, steady
 from retrieval_quality.measures import MEASURES
-from retrieval_quality.parameters import Parameters
+from retrieval_quality.parameters import COEFFICIENTS, Parameters
 
 if TYPE_CHECKING:
     from retrieval_quality.dataset import Dataset
 
-REPLICATES = 200
+REPLICATES = 400
 """Bootstrap replicates of means over segments."""
 CELL_REPLICATES = 1000
 """Bootstrap replicates of single segments."""
@@ -114,6 +114,7 @@ def compute(entry: Entry, dataset: Dataset, parameters: Parameters | None = None
     run = parameters or Parameters()
     if not isinstance(entry, Study):
         return analysis.compute(entry, dataset, run)
+    entry = replace(entry, axis=entry.axis.format(coefficient=COEFFICIENTS[run.coefficient]))
     rows = _rows(dataset, run)
     if rows.empty:
         return _missing(entry, dataset, run, "The data has no graded rows of what was asked for.")
@@ -144,6 +145,7 @@ def _gather(source: Source, run: Parameters, measures: tuple[str, ...], require_
         min_samples=run.min_samples_ratio,
         measures=measures,
         require_2k=require_2k,
+        coefficient=run.coefficient,
         replicates=REPLICATES,
         seed=run.seed,
     )
@@ -174,7 +176,7 @@ def _result(
         limits = _limits(numbers)
     numbers = numbers.reset_index(drop=True)
     return Result(
-        entry, run, numbers, "spearman", n, limits, tuple(notes), simulated=dataset.simulated
+        entry, run, numbers, run.coefficient, n, limits, tuple(notes), simulated=dataset.simulated
     )
 
 
@@ -431,6 +433,7 @@ def _recall_across(entry: Study, dataset: Dataset, run: Parameters) -> Result:
                     own,
                     min_samples=run.min_samples_ratio,
                     measures=(measure,),
+                    coefficients=(run.coefficient,),
                     alpha=alpha,
                     grade="recall",
                 )
@@ -635,7 +638,10 @@ _WITHIN = 0.01
 @lru_cache(maxsize=4)
 def _profile(source: Source, run: Parameters, measure: str) -> pd.DataFrame:
     found = bootstrap.profile(
-        _rows(source.dataset, run), min_samples=run.min_samples_ratio, measures=(measure,)
+        _rows(source.dataset, run),
+        min_samples=run.min_samples_ratio,
+        measures=(measure,),
+        coefficient=run.coefficient,
     )
     return found.astype(dict.fromkeys([*_KEYS, "measure"], "str"))
 
@@ -674,7 +680,11 @@ BEST, CROSSFIT, OTHERS, HALF = "best on the same rows", "cross-fitted", "other d
 
 def _alpha_optimism(entry: Study, dataset: Dataset, run: Parameters) -> Result:
     rows, measure = _rows(dataset, run), entry.measures
-    options: dict[str, Any] = {"min_samples": run.min_samples_ratio, "measures": measure}
+    options: dict[str, Any] = {
+        "min_samples": run.min_samples_ratio,
+        "measures": measure,
+        "coefficient": run.coefficient,
+    }
     crossed = bootstrap.crossfit(rows, seed=run.seed, **options)
     if crossed.empty:
         return _empty(entry, dataset, run)
@@ -797,6 +807,7 @@ def exact_cells(source: Source, run: Parameters) -> pd.DataFrame:
         options: dict[str, Any] = {
             "min_samples": run.min_samples_ratio,
             "measures": names,
+            "coefficients": (run.coefficient,),
             "require_2k": require_2k,
         }
         cells = correlation.correlate(rows, **options)
@@ -974,6 +985,7 @@ def _controls_correlation(entry: Study, dataset: Dataset, run: Parameters) -> Re
         alone,
         min_samples=run.min_samples_ratio,
         measures=entry.measures,
+        coefficients=(run.coefficient,),
         alpha=evidence.FALLBACK_ALPHA,
         grade="gain",
     )
@@ -990,7 +1002,7 @@ def _controls_correlation(entry: Study, dataset: Dataset, run: Parameters) -> Re
 
 QUANTITIES: dict[str, tuple[str, ...]] = {
     "mean grade": (),
-    "ρ of T": ("T",),
+    "correlation of T": ("T",),
     "T minus F": ("T", "F"),
     "nDCG minus F": ("nDCG", "F"),
     "T minus nDCG": ("T", "nDCG"),
