@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -175,3 +176,23 @@ def test_an_unknown_notebook_is_refused_with_the_nearest():
 def test_heatmaps_of_a_notebook_share_a_scale():
     group = catalogue.group(catalogue.FIGURES[7])
     assert [e.anchor for e in group] == [e.anchor for e in catalogue.NOTEBOOKS["t-minus-f"].entries]
+
+
+def test_studies_are_numbered_as_the_book_shows_them():
+    root = Path(__file__).parents[1]
+    pages = re.findall(r"file: (notebooks/\S+)", (root / "_toc.yml").read_text(encoding="utf-8"))
+    text = "\n".join((root / f"{page}.md").read_text(encoding="utf-8") for page in pages)
+    shown = re.findall(r'run\.(?:figure|table)\("(study-[^"]+)"\)', text)
+    numbered = sorted(catalogue.STUDIES.values(), key=lambda entry: entry.place)
+    assert shown == [entry.anchor for entry in numbered]
+    assert [entry.label for entry in numbered[:2]] == ["Study 1", "Study 2"]
+
+
+def test_captions_name_only_measures_that_have_an_alpha():
+    assert "; T and F each at the best α" in catalogue.FIGURES[7].caption()
+    assert "; F at the best α" in catalogue.FIGURES[13].caption()
+    assert "; T at the best α" in catalogue.FIGURES[18].caption()
+    assert "; T and F each at the best α" in catalogue.FIGURES[5].caption()
+    assert "T minus F on HotpotQA paragraphs, as in Extra 1 but at cross-fitted α" in (
+        catalogue.interval_study(catalogue.EXTRAS[0]).caption()
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from retrieval_quality import schema
@@ -89,15 +89,15 @@ class Entry:
 
     @property
     def label(self) -> str:
-        """How it is referred to: ``Figure 7``, ``Table 1``, ``Extra`` for what the paper left out.
+        """How it is referred to: ``Figure 7``, ``Table 1``, ``Extra 1`` for what the paper left out.
 
         Examples
         --------
         >>> FIGURES[7].label, TABLES[1].label, EXTRAS[0].label
-        ('Figure 7', 'Table 1', 'Extra')
+        ('Figure 7', 'Table 1', 'Extra 1')
         """
         if self.number is None:
-            return "Extra"
+            return f"Extra {EXTRAS.index(self) + 1}" if self in EXTRAS else "Extra"
         return f"{'Table' if self.kind == 'table' else 'Figure'} {self.number}"
 
     @property
@@ -162,7 +162,7 @@ class Entry:
         --------
         >>> print(FIGURES[6].caption())
         Spearman's ρ of F with the response grade on ARXIV, for each embedding (vertical) and \
-rounded ratio K/N_p (horizontal), at the best α of the published grid. Segments of fewer than \
+rounded ratio K/N_p (horizontal); F at the best α of the published grid. Segments of fewer than \
 300 graded rows are left out.
         """
         run = parameters or Parameters()
@@ -179,26 +179,27 @@ rounded ratio K/N_p (horizontal), at the best α of the published grid. Segments
                 )
             case "distribution":
                 return (
-                    f"Share of each grade on {self.dataset_name}, {grid}: five cells a column, "
-                    f"grade 1 at the bottom and 5 on top, adding up to 1. {fewest}"
+                    f"Share of each grade on {self.dataset_name}, {grid}: each bar is one "
+                    "ratio, the height of a colour is the share of its grade, 1 at the bottom "
+                    f"and 5 on top, and the shares add up to 1. {fewest}"
                 )
             case "narrow-wide":
                 return (
                     f"{coefficient} of {', '.join(names[:-1])} and {names[-1]} with the response "
                     f"grade on narrow (K < N_p) and wide (K ≥ N_p) segments of each dataset and "
-                    f"embedding, {alpha_text(run.alpha)}. Segments of fewer than "
+                    f"embedding; {self._at_alpha(run.alpha)}. Segments of fewer than "
                     f"{run.min_samples_width} graded rows are left out."
                 )
             case "correlation":
                 return (
                     f"{coefficient} of {names[0]} with the response grade on {self.dataset_name}, "
-                    f"{grid}, {alpha_text(run.alpha)}. {fewest}"
+                    f"{grid}; {self._at_alpha(run.alpha)}. {fewest}"
                 )
             case "difference":
                 rows = " Only rows whose 2K row exists count." if self.require_2k else ""
                 return (
                     f"{coefficient} of {names[0]} with the response grade minus that of "
-                    f"{names[1]} on {self.dataset_name}, {grid}, each {alpha_text(run.alpha)}. "
+                    f"{names[1]} on {self.dataset_name}, {grid}; {self._at_alpha(run.alpha)}. "
                     f"{fewest}{rows}"
                 )
             case "code":
@@ -218,6 +219,12 @@ rounded ratio K/N_p (horizontal), at the best α of the published grid. Segments
                     "of the graded the narrow n_gn (K < N_p) and the wide n_gw (K ≥ N_p).",
                 }[self.number or 1]
 
+    def _at_alpha(self, alpha: str | float) -> str:
+        """Say at which α those of its measures are that have one."""
+        names = [measure_name(name) for name in self.measures if MEASURES[name].has_alpha]
+        each = "each " if len(names) > 1 else ""
+        return f"{' and '.join(names)} {each}{alpha_text(alpha)}"
+
 
 @dataclass(frozen=True)
 class Study(Entry):
@@ -225,6 +232,8 @@ class Study(Entry):
 
     Attributes
     ----------
+    place
+        Its number: studies are counted in the order in which the book shows them.
     heading
         Its title.
     words
@@ -233,14 +242,21 @@ class Study(Entry):
         What the values of a picture are; ``{coefficient}`` stands for that of a run.
     """
 
+    place: int = 0
     heading: str = ""
     words: str = ""
     axis: str = ""
 
     @property
     def label(self) -> str:
-        """How it is referred to."""
-        return "Study"
+        """How it is referred to.
+
+        Examples
+        --------
+        >>> STUDIES["study-which-measure"].label
+        'Study 1'
+        """
+        return f"Study {self.place}"
 
     @property
     def title(self) -> str:
@@ -283,7 +299,7 @@ class Notebook:
         Examples
         --------
         >>> [entry.label for entry in NOTEBOOKS["t-minus-f"].entries]
-        ['Figure 7', 'Figure 8', 'Figure 9', 'Extra', 'Extra']
+        ['Figure 7', 'Figure 8', 'Figure 9', 'Extra 1', 'Extra 2']
         """
         return tuple(entry for entry in ENTRIES.values() if entry.notebook == self.name)
 
@@ -432,6 +448,18 @@ def interval_study(entry: Entry) -> Study:
     return STUDIES[_interval_anchor(entry)]
 
 
+_STUDY_PAGES = (
+    "which-measure",
+    "recall",
+    "intervals",
+    "honest-alpha",
+    "exact-alpha",
+    "controls",
+    "data-ratio-embedding",
+)
+"""The notebooks that show studies, in the order of the book."""
+
+
 def _declare_studies() -> dict[str, Study]:
     def study(
         notebook: str, topic: str, heading: str, words: str, axis: str = "", **more: Any
@@ -450,7 +478,20 @@ def _declare_studies() -> dict[str, Study]:
 
     honest = "α is taken from the other datasets. Bars: 95% bootstrap intervals by query."
     ranges = "Means over the embeddings and over the segments of a range of K/N_p"
+    curves = [
+        study(
+            "honest-alpha",
+            f"alpha-curves-{measure.lower()}",
+            f"Correlation of {measure} against α",
+            f"Correlation of {measure} with the grade at every α, a line for each range of "
+            "K/N_p (mean over the embeddings and segments), with a dot at its maximum.",
+            f"{{coefficient}} of {measure} with the grade",
+            measures=(measure,),
+        )
+        for measure in ("T", "F")
+    ]
     studies = [
+        *curves,
         study(
             "recall",
             "recall-predicts",
@@ -578,20 +619,9 @@ def _declare_studies() -> dict[str, Study]:
             measures=("T", "P", "nDCG", "hit", "RR", "F", "R", "F1", "AP", "nDCG_usual"),
         ),
     ]
-    for measure in ("T", "F"):
-        studies.append(
-            study(
-                "honest-alpha",
-                f"alpha-curves-{measure.lower()}",
-                f"Correlation of {measure} against α",
-                f"Correlation of {measure} with the grade at every α, a line for each range of "
-                "K/N_p (mean over the embeddings and segments), with a dot at its maximum.",
-                f"{{coefficient}} of {measure} with the grade",
-                measures=(measure,),
-            )
-        )
     differences = [entry for entry in FIGURES.values() if entry.kind == "difference"]
-    for entry in (*differences, *EXTRAS):
+    pairs = list(dict.fromkeys(entry.measures for entry in differences))
+    for entry in sorted((*differences, *EXTRAS), key=lambda entry: pairs.index(entry.measures)):
         studies.append(
             Study(
                 _interval_anchor(entry),
@@ -602,12 +632,15 @@ def _declare_studies() -> dict[str, Study]:
                 require_2k=entry.require_2k,
                 topic="intervals",
                 heading=f"{entry.title}: what stands",
-                words=f"{entry.label} anew, at {{alpha}}. Framed and bold: it "
-                "stands, at a false discovery rate of 5% over the cells of this picture.",
+                words=f"{entry.title}, as in {entry.label} but at {{alpha}}. Framed and bold: "
+                "the difference stands, at a false discovery rate of 5% over the cells of this "
+                "picture.",
                 axis="difference",
             )
         )
-    return {entry.anchor: entry for entry in studies}
+    studies.sort(key=lambda entry: _STUDY_PAGES.index(entry.notebook))
+    placed = [replace(entry, place=place) for place, entry in enumerate(studies, start=1)]
+    return {entry.anchor: entry for entry in placed}
 
 
 STUDIES: dict[str, Study] = _declare_studies()
