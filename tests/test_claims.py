@@ -112,8 +112,8 @@ def test_alpha_comes_from_the_other_datasets():
     assert alphas(frame[frame["dataset"] == "A"]) == {("A", "T"): evidence.FALLBACK_ALPHA}
 
 
-def condition(data, replicates, inside=(0.0, np.inf)):
-    return claims.Condition("x", np.array([data, *replicates], dtype=float), inside, 10, 1)
+def condition(data, replicates, inside=(0.0, np.inf), void=""):
+    return claims.Condition("x", np.array([data, *replicates], dtype=float), inside, 10, 1, void)
 
 
 @pytest.mark.parametrize(
@@ -131,6 +131,31 @@ def test_a_condition_is_judged_by_its_interval(data, replicates, verdict):
     assert condition(data, replicates).verdict == verdict
 
 
+def test_two_measures_that_coincide_refute_nothing():
+    assert condition(0, [0, 0], void="alike").verdict == "cannot tell"
+    assert condition(0, [0, 0], inside=(-0.1, 0.1), void="alike").verdict == "holds"
+    frame = rows(n=20, datasets=("A", "M"))
+    ledger = claims.Ledger(Made(frame), RUN, replicates=20)
+    same, other = (ledger.difference("T", name, ["A"], (0.0, np.inf))[0] for name in ("T", "nDCG"))
+    assert "T and T order these rows alike" in str(same)
+    assert "alike" not in str(other)
+
+
+def test_a_number_outside_its_interval_is_explained():
+    assert "outside its interval" in str(condition(3, [1, 2, 2]))
+    assert "outside its interval" not in str(condition(1.5, [1, 2, 2]))
+
+
+def test_what_is_only_shown_has_no_verdict():
+    assert str(condition(1.5, [1, 2], inside=claims.ANY)).endswith("shown, not tested")
+
+
+def test_narrow_and_wide_segments_are_tested_apart():
+    found = judged(rows())["claim-04"]["conditions"]
+    assert ["narrow" in told for told in found] == [True, False]
+    assert ["wide" in told for told in found] == [False, True]
+
+
 def test_one_failing_condition_decides():
     good, bad = condition(1, [1, 1]), condition(-1, [-1, -1])
     assert claims.decide([good, bad]) == ("fails", bad)
@@ -143,6 +168,7 @@ def test_twenty_claims_on_figures_that_exist():
     assert [claim.number for claim in claims.CLAIMS] == list(range(1, 21))
     for claim in claims.CLAIMS:
         assert set(claim.figures) <= set(catalogue.FIGURES)
+        assert all(catalogue.find(anchor).anchor == anchor for anchor in claim.extras)
         assert claim.statement
         assert claim.test
         assert claim.refuted_by

@@ -464,20 +464,22 @@ class Run:
                 all(claim["verdict"] in claims.VERDICTS for claim in ledger),
             ),
             (
-                "every interval ends above where it begins",
+                "no interval ends below where it begins",
                 all(c["low"] is None or c["low"] <= c["high"] for c in ledger),
             ),
         ]
         stamp = f'<p class="rq-simulated">{SIMULATED}</p>' if self.dataset.simulated else ""
-        titles = ("verdict", "claim", "effect", "test", "n", "cells", "figures")
-        head = "".join(f'<th scope="col">{title}</th>' for title in titles)
-        body = "".join(_claim_row(claim) for claim in ledger)
-        rows = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+        index = "".join(_claim_line(claim) for claim in ledger)
+        head = "".join(f'<th scope="col">{title}</th>' for title in ("", "claim", "verdict"))
+        rows = f"<thead><tr>{head}</tr></thead><tbody>{index}</tbody>"
         table = markup.scrolling(rows, "claims of the paper")
+        cards = "".join(_claim_card(claim) for claim in ledger)
         file = self._ledger_file(ledger)
-        return Shown(
-            f'{stamp}<p>{markup.escape(told)}.</p>{file}<div class="rq-ledger">{table}</div>', told
+        ours = (
+            "What counts as little, near, high, moderate or alike is this book's choice, stated in "
+            "each test: the paper gives no thresholds."
         )
+        return Shown(f"{stamp}<p>{markup.escape(told)}. {ours}</p>{file}{table}{cards}", told)
 
     def _ledger_file(self, ledger: list[dict[str, Any]]) -> str:
         """Write the ledger if a folder was named, and link it or say where it is."""
@@ -550,36 +552,41 @@ def _measure_row(measure: Measure) -> str:
     )
 
 
-def _claim_row(claim: dict[str, Any]) -> str:
-    """Write one claim as the row of a table, its id as the place to link to."""
-    numbers = [claim[name] for name in ("effect", "low", "high")]
-    effect = "–"
-    if None not in numbers:
-        value, low, high = (f"{number:.3f}".replace("-", "−") for number in numbers)
-        effect = f"{value} [{low}, {high}]"
-    entries = [catalogue.FIGURES[number] for number in claim["figures"]]
-    links = " ".join(
-        f'<a href="{entry.notebook}.html#{entry.anchor}">{entry.number}</a>' for entry in entries
-    )
-    said = [
-        f"<strong>{markup.prose(claim['statement'])}</strong> ({markup.prose(claim['where'])})",
-        markup.prose(claim["note"]),
-    ]
-    tested = [
-        markup.prose(claim["test"]),
-        f"Refuted by: {markup.prose(claim['refuted_by'])}",
-        f"By construction: {markup.prose(claim['by_construction'])}"
-        if claim["by_construction"]
-        else "",
-        *(markup.prose(condition) for condition in claim["conditions"]),
-    ]
+def _claim_line(claim: dict[str, Any]) -> str:
+    """Write one claim as a row of the overview."""
+    number = int(claim["id"].removeprefix("claim-"))
     return (
-        f'<tr id="{claim["id"]}"><th scope="row">{markup.escape(claim["verdict"])}</th>'
-        f'<td class="rq-long">{"<br>".join(filter(None, said))}</td>'
-        f'<td class="rq-value">{effect}</td>'
-        f'<td class="rq-long">{"<br>".join(filter(None, tested))}</td>'
-        f'<td class="rq-value">{claim["n"]:,}</td><td class="rq-value">{claim["cells"]}</td>'
-        f"<td>{links}</td></tr>"
+        f'<tr><th scope="row"><a href="#{claim["id"]}">{number}</a></th>'
+        f'<td class="rq-long">{markup.prose(claim["statement"])}</td>'
+        f"<td>{markup.escape(claim['verdict'])}</td></tr>"
+    )
+
+
+def _claim_card(claim: dict[str, Any]) -> str:
+    """Write one claim with its test and every number behind it, its id as the place to link to."""
+    number = int(claim["id"].removeprefix("claim-"))
+    entries = [catalogue.FIGURES[figure] for figure in claim["figures"]]
+    entries += [catalogue.find(anchor) for anchor in claim["extras"]]
+    links = ", ".join(
+        f'<a href="{entry.notebook}.html#{entry.anchor}">{markup.prose(entry.label)}'
+        f"{'' if entry.number else f' ({markup.prose(entry.title)})'}</a>"
+        for entry in entries
+    )
+    simulated = " on simulated data" if claim["data"]["simulated"] else ""
+    conditions = "".join(f"<li>{markup.prose(condition)}</li>" for condition in claim["conditions"])
+    lines = {
+        "Tested by": markup.prose(claim["test"]),
+        "Refuted if": markup.prose(claim["refuted_by"]),
+        "By construction": markup.prose(claim["by_construction"]),
+        "Found": f"<ul>{conditions}</ul>" if conditions else markup.prose(claim["note"]),
+        "Shown by": links,
+    }
+    body = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in lines.items() if text)
+    return (
+        f'<section class="rq-claim" id="{claim["id"]}"><p><strong>Claim {number}. '
+        f"{markup.prose(claim['statement'])}</strong> ({markup.prose(claim['where'])})</p>"
+        f'<p class="rq-verdict">Verdict{simulated}: {markup.escape(claim["verdict"])}</p>'
+        f"<dl>{body}</dl></section>"
     )
 
 

@@ -1,5 +1,5 @@
 // Heat maps that can be read cell by cell: pointer, tap, or arrow keys. Without scripts the picture
-// and its table of numbers are still there.
+// and its table of numbers are still there. Boxes that scroll say so.
 (() => {
   "use strict";
 
@@ -71,5 +71,21 @@
     });
   }
 
+  // Say of a box that scrolls what cannot be seen: scroll bars are hidden on phones.
+  function announce(box) {
+    const more = document.createElement("p");
+    more.className = "rq-more";
+    more.hidden = true;
+    box.before(more);
+    new ResizeObserver(() => {
+      const wide = box.scrollWidth > box.clientWidth + 1;
+      const high = box.scrollHeight > box.clientHeight + 1;
+      const ways = [wide && "sideways", high && "down"].filter(Boolean);
+      more.textContent = `Scroll ${ways.join(" and ")} to see all of it.`;
+      more.hidden = !ways.length;
+    }).observe(box);
+  }
+
   document.querySelectorAll(".rq-picture[data-cells]").forEach(explore);
+  document.querySelectorAll(".rq-view, .rq-scroll").forEach(announce);
 })();
