@@ -232,11 +232,11 @@ def test_remarks_on_a_difference_count_and_place():
     said = observations.observe(Result(catalogue.FIGURES[7], Parameters(), numbers))
     assert said == [
         (
-            "T is ahead of F in 2 of 3 cells and behind in 1. The median is +0.100: from "
+            "T is ahead of F in 2 of 3 cells, behind in 1. The median is +0.100: from "
             "−0.300 (AM at K/N_p = 10.0, n = 500) to +0.200 (EM at K/N_p = 0.5, n = 1,000)."
         ),
-        "T is ahead for every embedding that has a cell at K/N_p = 0.5.",
-        "T is behind for every embedding that has a cell at K/N_p = 10.0.",
+        "At K/N_p = 0.5, T is ahead for every embedding.",
+        "At K/N_p = 10.0, T is behind for every embedding.",
     ]
 
 

@@ -89,7 +89,7 @@ class Entry:
 
     @property
     def label(self) -> str:
-        """How it is referred to: ``Figure 7``, ``Table 1``, ``Extra 1`` for what the paper left out.
+        """How it is referred to: ``Figure 7``; ``Extra 1`` where the paper left it out.
 
         Examples
         --------

@@ -18,6 +18,8 @@ from retrieval_quality.markup import signed
 
 _RATIOS_LISTED = 8
 _TOLERANCE = 1e-9
+_NOTABLE = 0.01
+_CELL = ["dataset", "embedding", "segment"]
 
 
 def observe(result: Result) -> list[str]:
@@ -95,16 +97,43 @@ def _number(value: float) -> str:
     return f"{value:.3f}".replace("-", "−")
 
 
-def _place(cell: pd.Series) -> str:
+def _signed(value: float) -> str:
+    """Write a difference with its sign, and one digit of what would be rounded away."""
+    if value == 0 or float(f"{value:.3f}") != 0:
+        return signed(value)
+    digit = np.format_float_positional(abs(value), precision=1, fractional=False)
+    return ("+" if value > 0 else "−") + digit
+
+
+def _place(known: pd.DataFrame, column: str, value: float) -> str:
+    """Say where a value is found: the cell, or how many share it."""
+    cells = known[known[column] == value]
+    if len(cells) > 1:
+        return f"in {len(cells)} cells"
+    cell = cells.iloc[0]
     label = schema.embedding_label(str(cell["embedding"]))
     return f"{label} at K/N_p = {cell['segment']}, n = {int(cell['n']):,}"
 
 
 def _listed(ratios: list[str]) -> str:
+    if len(ratios) == 1:
+        return ratios[0]
+    if len(ratios) <= _RATIOS_LISTED:
+        return f"{', '.join(ratios[:-1])} and {ratios[-1]}"
     shown = ", ".join(ratios[:_RATIOS_LISTED])
-    return shown + (
-        f" and {len(ratios) - _RATIOS_LISTED} more" if len(ratios) > _RATIOS_LISTED else ""
-    )
+    more = len(ratios) - _RATIOS_LISTED
+    return f"{shown} and {more} other ratio{'' if more == 1 else 's'}"
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Write a number with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "cell"), counted(1200, "cell"), counted(0, "query", "queries")
+    ('1 cell', '1,200 cells', '0 queries')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def _distribution(result: Result) -> list[str]:
@@ -115,21 +144,22 @@ def _distribution(result: Result) -> list[str]:
         f"{row.at_lowest:.2f} at the lowest ratio shown and {row.at_highest:.2f} at the highest."
         for row in best.itertuples()
     ]
-    return [f"{result.n:,} graded answers, {len(best)} embeddings.", *said]
+    graded = counted(result.n, "graded answer")
+    return [f"{graded}, {counted(len(best), 'embedding')}.", *said]
 
 
 def _correlation(result: Result) -> list[str]:
     known = result.numbers.dropna(subset="correlation")
     if known.empty:
         return ["No cell has a correlation."]
-    low = known.loc[known["correlation"].idxmin()]
-    high = known.loc[known["correlation"].idxmax()]
+    values = known["correlation"]
     said = [
-        (
-            f"{len(known)} cells, median correlation {_number(known['correlation'].median())}: "
-            f"from {_number(low['correlation'])} ({_place(low)}) to {_number(high['correlation'])} "
-            f"({_place(high)})."
+        f"{counted(len(known), 'cell')}, median correlation {_number(values.median())}: "
+        + " ".join(
+            f"{word} {_number(value)} ({_place(known, 'correlation', value)})"
+            for word, value in (("from", values.min()), ("to", values.max()))
         )
+        + "."
     ]
     across = [_spread(known, by) for by in ("segment", "embedding")]
     if all(value == value for value in across):
@@ -156,14 +186,19 @@ def _difference(result: Result) -> list[str]:
     if known.empty:
         return ["No cell has a difference."]
     values = known["difference"]
-    low, high = known.loc[values.idxmin()], known.loc[values.idxmax()]
+    if (values == 0).all():
+        return [f"{first} and {second} have equal correlations in all {len(known)} cells."]
+    equal = int((values == 0).sum())
     said = [
-        (
-            f"{first} is ahead of {second} in {int((values > 0).sum())} of {len(known)} cells and "
-            f"behind in {int((values < 0).sum())}. The median is {signed(values.median())}: from "
-            f"{signed(low['difference'])} ({_place(low)}) to {signed(high['difference'])} "
-            f"({_place(high)})."
+        f"{first} is ahead of {second} in {int((values > 0).sum())} of "
+        f"{counted(len(known), 'cell')}, behind in {int((values < 0).sum())}"
+        + (f" and equal in {equal}" if equal else "")
+        + f". The median is {_signed(values.median())}: "
+        + " ".join(
+            f"{word} {_signed(value)} ({_place(known, 'difference', value)})"
+            for word, value in (("from", values.min()), ("to", values.max()))
         )
+        + "."
     ]
     by_ratio = known.groupby("segment")["difference"].agg(["min", "max"])
     by_ratio = by_ratio.sort_index(key=lambda names: names.astype(float))
@@ -173,8 +208,7 @@ def _difference(result: Result) -> list[str]:
     }.items():
         if len(chosen):
             said.append(
-                f"{first} is {side} for every embedding that has a cell at K/N_p = "
-                f"{_listed(list(chosen))}."
+                f"At K/N_p = {_listed(list(chosen))}, {first} is {side} for every embedding."
             )
     return said
 
@@ -190,16 +224,95 @@ def _narrow_wide(result: Result) -> list[str]:
         for name in result.entry.measures
         if name in grid
     )
-    said = [f"{len(grid)} segments; median correlations: {medians}."]
+    said = [f"{counted(len(grid), 'segment')}; median correlations: {medians}."]
     for first, second in combinations([n for n in result.entry.measures if n in grid], 2):
         gap = (grid[first] - grid[second]).dropna()
         if len(gap):
             said.append(
                 f"{measure_name(first)} minus {measure_name(second)}: median "
-                f"{signed(gap.median())}, from {signed(gap.min())} to {signed(gap.max())}; ahead "
-                f"in {int((gap > 0).sum())} of {len(gap)} segments."
+                f"{_signed(gap.median())}, from {_signed(gap.min())} to {_signed(gap.max())}; "
+                f"ahead in {int((gap > 0).sum())} of {counted(len(gap), 'segment')}."
             )
     return said
+
+
+def beside_exact(
+    cells: pd.DataFrame, pair: tuple[str, str], marked: pd.DataFrame | None = None
+) -> list[str]:
+    """Say how much of a difference of two measures is owed to the grid of α and to float ties.
+
+    Parameters
+    ----------
+    cells : DataFrame
+        From `studies.exact_cells`: correlations on the published grid (``published``), and at the
+        best of all α with ties as in exact arithmetic (``exact``).
+    pair : (str, str)
+        The measures, both among those of `cells`.
+    marked : DataFrame, optional
+        From `studies.differences`: which cells stand, at another α.
+
+    Returns
+    -------
+    list of str
+        Sentences; none where no cell has both measures.
+
+    Examples
+    --------
+    >>> cells = pd.DataFrame({"dataset": "A", "embedding": "ME5S", "segment": "5.0",
+    ...     "measure": ["Tu", "T"], "published": [0.38, 0.49], "exact": [0.48, 0.49]})
+    >>> for sentence in beside_exact(cells, ("Tu", "T")): print(sentence)
+    T_u minus T in 1 cell: from −0.110 to −0.110 on the published grid, from −0.010 to −0.010 \
+at the best of all α with exact ties.
+    In 1 of them the two differ by more than 0.01; most of all on A, EM at K/N_p = 5.0: −0.110 \
+becomes −0.010.
+    """
+    first, second = pair
+    both = cells[cells["measure"].isin(pair)].pivot_table(
+        index=_CELL, columns="measure", values=["published", "exact"]
+    )
+    if not {first, second} <= set(both.columns.get_level_values("measure")):
+        return []
+    gaps = pd.DataFrame(
+        {way: both[way][first] - both[way][second] for way in ("published", "exact")}
+    ).dropna()
+    if gaps.empty:
+        return []
+    name = f"{measure_name(first)} minus {measure_name(second)}"
+    ranges = [f"from {_signed(gaps[way].min())} to {_signed(gaps[way].max())}" for way in gaps]
+    told = (
+        f"{name} in {counted(len(gaps), 'cell')}: {ranges[0]} on the published grid, {ranges[1]} "
+        "at the best of all α with exact ties."
+    )
+    said = [told]
+    change = (gaps["exact"] - gaps["published"]).abs()
+    if (moved := int((change > _NOTABLE).sum())) > 0:
+        dataset, embedding, segment = change.idxmax()
+        label = schema.embedding_label(str(embedding))
+        old, new = gaps.loc[change.idxmax(), ["published", "exact"]]
+        said.append(
+            f"In {moved} of them the two differ by more than {_NOTABLE}; most of all on {dataset}, "
+            f"{label} at K/N_p = {segment}: {_signed(old)} becomes {_signed(new)}."
+        )
+    else:
+        said.append(f"In none of them the two differ by more than {_NOTABLE}.")
+    return said if marked is None else [*said, *_standing_beside(name, gaps, pair, marked)]
+
+
+def _standing_beside(
+    name: str, gaps: pd.DataFrame, pair: tuple[str, str], marked: pd.DataFrame
+) -> list[str]:
+    """Say how many of the cells that stand shrink to less than half where every α is tried."""
+    own = marked[(marked["first"] == pair[0]) & (marked["second"] == pair[1]) & marked["stands"]]
+    standing = own.set_index(_CELL)["difference"]
+    if standing.empty:
+        return [f"{name}: no cell stands."]
+    exact = gaps["exact"].reindex(standing.index)
+    shrunk = int((exact * np.sign(standing) < standing.abs() / 2).sum())
+    told = (
+        f"{name} stands in {counted(len(standing), 'cell')}; in {shrunk} of them the difference at "
+        "the best of all α with exact ties is less than half as large, or has the other sign."
+    )
+    return [told]
 
 
 def checks(result: Result) -> list[tuple[str, bool]]:
@@ -217,10 +330,10 @@ def checks(result: Result) -> list[tuple[str, bool]]:
             counts = numbers.groupby(["embedding", "segment"])["count"].sum()
             n = numbers.groupby(["embedding", "segment"])["n"].first()
             return [
-                (f"{label}: shares of {len(sums)} columns add up to 1", _near(sums, 1)),
-                (f"{label}: counts of each column add up to its n", bool((counts == n).all())),
+                (f"{label}: shares of each of {len(sums)} bars add up to 1", _near(sums, 1)),
+                (f"{label}: counts of each bar add up to its n", bool((counts == n).all())),
                 (
-                    f"{label}: no column has fewer rows than the minimum",
+                    f"{label}: no bar has fewer rows than the minimum",
                     bool((n >= result.parameters.min_samples_ratio).all()),
                 ),
             ]
@@ -252,20 +365,30 @@ def _cell_checks(
     label: str, numbers: pd.DataFrame, value: str, bound: float, fewest: int
 ) -> list[tuple[str, bool]]:
     known = numbers[numbers[value].notna()]
-    undefined = numbers[numbers[value].isna()]
-    return [
+    values = counted(len(known), "value")
+    found = [
         (
-            f"{label}: {len(known)} values lie in −{bound}…{bound}",
+            f"{label}: {values} between −{bound} and {bound}",
             bool((known[value].abs() <= bound + _TOLERANCE).all()),
         ),
         (
-            f"{label}: each of them rests on {fewest} rows or more, and no more than there are",
+            f"{label}: each rests on {fewest} rows or more, and on no more than there are",
             bool(((known["n"] >= fewest) & (known["n"] <= known["n_total"])).all()),
         ),
+    ]
+    return [*found, *_reasons(label, numbers[numbers[value].isna()], "cell")]
+
+
+def _reasons(label: str, undefined: pd.DataFrame, noun: str) -> list[tuple[str, bool]]:
+    """Check that whatever has no value says why; nothing where all is defined."""
+    if undefined.empty:
+        return []
+    says = "says" if len(undefined) == 1 else "say"
+    return [
         (
-            f"{label}: each of {len(undefined)} cells without a value says why",
+            f"{label}: {counted(len(undefined), noun)} without a value {says} why",
             bool((undefined["reason"].fillna("") != "").all()),
-        ),
+        )
     ]
 
 
@@ -273,24 +396,20 @@ def _study_checks(label: str, result: Result) -> list[tuple[str, bool]]:
     """Check that values are in the picture, that ends are in order, and reasons given."""
     numbers = result.numbers
     known = numbers[_with_value(numbers)]
-    found = [(f"{label}: {len(known)} values rest on graded answers", bool((known["n"] > 0).all()))]
+    values = counted(len(known), "value")
+    rest = "rests" if len(known) == 1 else "rest"
+    found = [(f"{label}: {values} {rest} on graded answers", bool((known["n"] > 0).all()))]
     if {"low", "high"} <= set(numbers):
         ends = numbers.dropna(subset=["low", "high"])
-        found.append(
-            (f"{label}: {len(ends)} intervals end above where they begin", _in_order(ends))
-        )
+        intervals = counted(len(ends), "interval")
+        none = f"{label}: none of {intervals} ends below where it begins"
+        found += [(none, _in_order(ends))] if len(ends) else []
     if result.limits and "value" in numbers:
         low, high = result.limits
         inside = numbers["value"].dropna().between(low - _TOLERANCE, high + _TOLERANCE)
-        found.append((f"{label}: {len(inside)} values lie on the scale", bool(inside.all())))
+        found.append((f"{label}: no value lies beyond the scale", bool(inside.all())))
     if "reason" in numbers:
-        lacking = numbers.drop(known.index)["reason"].fillna("")
-        found.append(
-            (
-                f"{label}: each of {len(lacking)} rows without a value says why",
-                "" not in set(lacking),
-            )
-        )
+        found += _reasons(label, numbers.drop(known.index), "row")
     return found
 
 
