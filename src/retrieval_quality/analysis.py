@@ -451,8 +451,6 @@ def _difference(entry: Entry, dataset: Dataset, run: Parameters) -> Result:
     limit = max(_SCALE_STEP, -_below(-largest)) if largest == largest else 1.0
     numbers = _complete(numbers, _segment_sizes(entry, dataset, run), run.min_samples_ratio)
     numbers = in_order(_subtract(numbers, entry.measures))
-    zeros = int((numbers["difference"] == 0).sum())
-    same = (f"{zeros} of {len(numbers)} differences are exactly 0.",) if zeros else ()
     return Result(
         entry,
         run,
@@ -460,7 +458,7 @@ def _difference(entry: Entry, dataset: Dataset, run: Parameters) -> Result:
         coefficient,
         _rows_used(numbers, run.min_samples_ratio),
         (-limit, limit),
-        (*_row_notes(numbers, entry.require_2k), *_undefined_notes(numbers, "difference"), *same),
+        (*_row_notes(numbers, entry.require_2k), *_undefined_notes(numbers, "difference")),
         simulated=dataset.simulated,
     )
 
