@@ -217,7 +217,7 @@ def test_advice_counts_datasets():
     )
     (told,) = studies._advice(numbers)
     assert told == (
-        "K/N_p 1.0: P is best or level with the best in 2 of 2 datasets; 1 have a clear winner."
+        "K/N_p 1.0: P is best or level with the best in 2 of 2 datasets; one has a clear winner."
     )
 
 
@@ -258,3 +258,21 @@ def test_the_notebooks_name_the_number_of_replicates(notebook, request):
     request.getfixturevalue("monkeypatch").undo()
     text = (ROOT / "notebooks" / f"{notebook}.md").read_text(encoding="utf-8")
     assert f"{studies.REPLICATES} replicates" in text
+
+
+def test_measures_that_cannot_be_told_apart_are_named():
+    cells = made_cells([[0.2, np.nan, 0.9]] * 3)
+    cells.values["P"], cells.values["R"] = cells.values["T"].copy(), cells.values["T"] + 0.1
+    (told,) = studies._coincide(cells, ("T", "R", "P"))
+    assert told.startswith("T and P order the rows of every segment alike")
+    assert studies._coincide(cells, ("T", "R")) == []
+
+
+def test_the_picture_of_optimism_shows_the_same_segments_for_every_alpha(made):
+    result = studies.compute(catalogue.STUDIES["study-alpha-optimism"], made, RUN)
+    by = ["panel", "position"]
+    assert (result.numbers.groupby(by)["n"].nunique() == 1).all()
+    defined = result.numbers.groupby(by)["cells"].transform("nunique") == 1
+    means = result.numbers[defined].pivot(index=by, columns="series", values="value").dropna()
+    assert len(means)
+    assert means.le(means[studies.BEST] + 1e-8, axis=0).all().all()

@@ -305,16 +305,36 @@ def _recall_predicts(entry: Study, dataset: Dataset, run: Parameters) -> Result:
     cells = _evidence(dataset, run, _BASE)
     numbers = pool(cells, {name: cells.values[name] for name in entry.measures})
     notes = []
-    for name, part in numbers.groupby("panel", sort=False):
-        means = part.groupby("series", sort=False)["value"].mean()
-        if means.isna().any():
+    for name in dict.fromkeys(numbers["panel"]):
+        samples, which = _samples(cells, entry.measures, cells.of([name]))
+        if not {"R", "P"} <= set(samples):
             continue
-        best = means.idxmax()
-        notes.append(
-            f"{name}: averaged over the ranges, R has {_number(means['R'])} and "
-            f"{measure_name(str(best))}, the highest, {_number(means[best])}."
-        )
-    return _result(entry, dataset, run, numbers, notes)
+        best = max(samples, key=lambda measure: samples[measure][0])
+        ahead = "the highest of them" if best == "R" else f"{measure_name(best)}, the highest,"
+        told = f"R has {_number(samples['R'][0])}, "
+        told += ahead if best == "R" else f"{ahead} {_number(samples[best][0])}"
+        notes.append(f"{name}, mean over all {int(which.sum())} segments: {told}.")
+    return _result(entry, dataset, run, numbers, [*notes, *_coincide(cells, entry.measures)])
+
+
+def _coincide(cells: Cells, names: Sequence[str]) -> list[str]:
+    """Say which measures give the same coefficient in every segment and replicate."""
+    groups: list[list[str]] = []
+    for name in names:
+        values = cells.values[name]
+        for group in groups:
+            if np.array_equal(cells.values[group[0]], values, equal_nan=True):
+                group.append(name)
+                break
+        else:
+            groups.append([name])
+    return [
+        f"{', '.join(map(measure_name, group[:-1]))} and {measure_name(group[-1])} order the rows "
+        "of every segment alike, at the α that other datasets chose: their marks coincide, and "
+        "nothing here tells them apart."
+        for group in groups
+        if len(group) > 1
+    ]
 
 
 _BASE = ("F", "nDCG", "T", "Tu", "P", "R")
@@ -699,8 +719,9 @@ def _alpha_optimism(entry: Study, dataset: Dataset, run: Parameters) -> Result:
         ],
         ignore_index=True,
     )
-    numbers = _averaged(cells)
     optimism, loss = crossed["optimism"].dropna(), foreign["loss"].dropna()
+    shared = foreign.loc[loss.index, _KEYS] if len(loss) else crossed[_KEYS]
+    numbers = _averaged(cells.merge(shared, on=_KEYS))
     told = (
         f"The maximum on the same rows is above the cross-fitted value by "
         f"{_number(optimism.mean())} on average over {len(optimism)} segments, at most by "
@@ -710,8 +731,9 @@ def _alpha_optimism(entry: Study, dataset: Dataset, run: Parameters) -> Result:
     if len(loss):
         notes.append(
             f"With the α of the other datasets the loss against that maximum is "
-            f"{_number(loss.mean())} on average and at most {_number(loss.max())} "
-            f"({len(loss)} segments)."
+            f"{_number(loss.mean())} on average and at most {_number(loss.max())}, over the "
+            f"{len(loss)} of {len(crossed)} segments whose embedding and ratio another dataset has "
+            "too. The picture shows these segments only, so that its marks are of the same rows."
         )
     else:
         notes.append("There is no other dataset to take α from.")
@@ -744,12 +766,15 @@ def _alpha_pick(entry: Study, dataset: Dataset, run: Parameters) -> Result:
     records = [_pick(name, part) for name, part in [*ranges, ("all", cells)] if len(part)]
     numbers = pd.DataFrame(records, columns=list(PICK_COLUMNS))
     notes = [
-        f"K/N_p {row.range}: α = {row.alpha:g} (anything from {row.within_low:g} to "
-        f"{row.within_high:g} is within {_WITHIN}); it loses {_number(row.lost)} on average "
-        f"against each segment's own best."
+        f"K/N_p {row.range}: α = {row.alpha:g}{_near(row.within_low, row.within_high)}; it loses "
+        f"{_number(row.lost)} on average against each segment's own best."
         for row in numbers.itertuples()
     ]
     return _result(entry, dataset, run, numbers, notes)
+
+
+def _near(low: float, high: float) -> str:
+    return f" (anything from {low:g} to {high:g} is within {_WITHIN})" if low < high else ""
 
 
 def _pick(name: str, cells: pd.DataFrame) -> tuple[Any, ...]:
@@ -1112,7 +1137,8 @@ def _which_measure(entry: Study, dataset: Dataset, run: Parameters) -> Result:
         told = ", ".join(level)
         records.append((name, range_, best, value[0], *interval(value[1:]), n, count, "", told))
     numbers = pd.DataFrame(records, columns=list(BOARD_COLUMNS))
-    return _result(entry, dataset, run, numbers, _advice(numbers))
+    notes = [*_advice(numbers), *_coincide(cells, entry.measures)]
+    return _result(entry, dataset, run, numbers, notes)
 
 
 def _advice(numbers: pd.DataFrame) -> list[str]:
@@ -1127,9 +1153,10 @@ def _advice(numbers: pd.DataFrame) -> list[str]:
         most = max(counts.values())
         first = [measure_name(m) for m, count in counts.items() if count == most]
         clear = int((part["level"] == "").sum())
+        winner = "one has" if clear == 1 else f"{clear or 'none'} {'have' if clear else 'has'}"
         said.append(
             f"K/N_p {name}: {', '.join(first)} {'is' if len(first) == 1 else 'are'} best or level "
-            f"with the best in {most} of {len(part)} datasets; {clear} have a clear winner."
+            f"with the best in {most} of {len(part)} datasets; {winner} a clear winner."
         )
     return said
 
@@ -1137,7 +1164,7 @@ def _advice(numbers: pd.DataFrame) -> list[str]:
 def _which_courses(entry: Study, dataset: Dataset, run: Parameters) -> Result:
     cells = _evidence(dataset, run, _ALL)
     numbers = pool(cells, {name: cells.values[name] for name in entry.measures})
-    return _result(entry, dataset, run, numbers)
+    return _result(entry, dataset, run, numbers, _coincide(cells, entry.measures))
 
 
 ALL_COLUMNS = (
