@@ -115,9 +115,21 @@ def test_three_rows_say_what_is_missing_where(name, three_rows):
     assert "onerror" not in Tags(html).attributes
 
 
-@pytest.mark.parametrize("name", ["human-grades", "appendix", "gallery", "field-guide", "measures"])
+OTHERS = ["human-grades", "appendix", "gallery", "field-guide", "measures", "own-retrieval"]
+
+
+@pytest.mark.parametrize("name", OTHERS)
 def test_other_pages_work_on_three_rows_without_grades_of_people(name, three_rows):
     assert shown(name, data=three_rows)
+
+
+@pytest.mark.parametrize("name", ["own-retrieval", "t-minus-f", "grade-distribution", "tables"])
+def test_pages_work_where_nothing_was_graded(name, tmp_path):
+    data = write(tmp_path / "ungraded")
+    path = data / "samples_graded.json"
+    rows = [{**row, "grade": None} for row in json.loads(path.read_text(encoding="utf-8"))]
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    assert shown(name, data=str(data))
 
 
 def test_other_names_are_shown_as_text(tmp_path):
