@@ -10,7 +10,7 @@ import inspect
 import math
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -153,7 +153,7 @@ def _cells(
     rows = scored_rows(source, embeddings, datasets)
     if rows.empty:
         return pd.DataFrame(columns=list(CELL_COLUMNS))
-    return correlation.correlate(
+    cells = correlation.correlate(
         rows,
         segmentation=segmentation,
         min_samples=min_samples,
@@ -162,6 +162,8 @@ def _cells(
         require_2k=require_2k,
         alpha=alpha,
     )
+    keys = ["dataset", "embedding", "segmentation", "segment", "measure", "coefficient"]
+    return cells.astype(dict.fromkeys(keys, "str"))
 
 
 @lru_cache(maxsize=8)
@@ -174,14 +176,13 @@ def _sizes(
 ) -> pd.DataFrame:
     """Rows of every segment, large enough or not: ``dataset, embedding, segment, n, n_total``."""
     rows = scored_rows(source, embeddings, datasets)
-    n_total = segments.segment_sizes(rows, segmentation)
+    keys = ["dataset", "embedding", "segment"]
+    n_total = segments.segment_sizes(rows, segmentation).astype(dict.fromkeys(keys, "str"))
     if not require_2k:
         return n_total
     usable = segments.segment_sizes(rows[rows["n_positives_2k"].notna()], segmentation)
-    keys = ["dataset", "embedding", "segment"]
-    n_total = n_total.astype(dict.fromkeys(keys, "str")).drop(columns="n")
     usable = usable.astype(dict.fromkeys(keys, "str")).drop(columns="n_total")
-    merged = n_total.merge(usable, on=keys, how="left")
+    merged = n_total.drop(columns="n").merge(usable, on=keys, how="left")
     return merged.fillna({"n": 0}).astype({"n": "int64"})
 
 
@@ -227,23 +228,33 @@ def _correlations(
     entry: Entry, dataset: Dataset, run: Parameters, coefficients: tuple[str, ...]
 ) -> pd.DataFrame:
     """Correlations of the entry's measures in all datasets, plain text in the key columns."""
-    segmentation, min_samples = _segmentation(entry, run)
-    shared = () if entry.require_2k else _SHARED_MEASURES
-    measures = entry.measures if not set(entry.measures) <= set(shared) else shared
+    segmentation = _segmentation(entry, run)
+    return _measured(
+        Source(dataset), run, segmentation, entry.measures, coefficients, entry.require_2k
+    )
+
+
+def _measured(
+    source: Source,
+    run: Parameters,
+    segmentation: tuple[str, int],
+    measures: tuple[str, ...],
+    coefficients: tuple[str, ...],
+    require_2k: bool,
+) -> pd.DataFrame:
+    shared = () if require_2k else _SHARED_MEASURES
+    together = measures if not set(measures) <= set(shared) else shared
     cells = _cells(
-        Source(dataset),
+        source,
         run.embeddings,
         run.datasets,
-        segmentation,
-        min_samples,
-        measures,
+        *segmentation,
+        together,
         coefficients,
-        entry.require_2k,
+        require_2k,
         run.alpha,
     )
-    cells = cells[cells["measure"].isin(entry.measures)]
-    keys = ["dataset", "embedding", "segmentation", "segment", "measure", "coefficient"]
-    return cells.astype(dict.fromkeys(keys, "str"))
+    return cells[cells["measure"].isin(measures)]
 
 
 def _segmentation(entry: Entry, run: Parameters) -> tuple[str, int]:
@@ -255,9 +266,7 @@ def _segmentation(entry: Entry, run: Parameters) -> tuple[str, int]:
 def _segment_sizes(entry: Entry, dataset: Dataset, run: Parameters) -> pd.DataFrame:
     """Sizes of the entry's segments, plain text in the key columns; all datasets if it has none."""
     segmentation, _ = _segmentation(entry, run)
-    sizes = _sizes(
-        Source(dataset), run.embeddings, run.datasets, segmentation, entry.require_2k
-    ).astype({"dataset": "str", "embedding": "str", "segment": "str"})
+    sizes = _sizes(Source(dataset), run.embeddings, run.datasets, segmentation, entry.require_2k)
     return sizes[sizes["dataset"] == entry.dataset] if entry.dataset else sizes
 
 
@@ -443,14 +452,14 @@ def _cell_result(
 def _difference(entry: Entry, dataset: Dataset, run: Parameters) -> Result:
     """First measure's correlation minus the second's by ratio; one scale for all datasets."""
     coefficient = entry.coefficient_for(run)
-    cells = _correlations(entry, dataset, run, (coefficient,))
-    numbers = cells[cells["dataset"] == entry.dataset]
+    found = _differences(
+        Source(dataset), replace(run, out=""), entry.measures, coefficient, entry.require_2k
+    )
+    numbers = found[found["dataset"] == entry.dataset].reset_index(drop=True)
     if numbers.empty:
         return nothing(entry, dataset, run, DIFFERENCE_COLUMNS, coefficient)
-    largest = _subtract(cells, entry.measures)["difference"].abs().max()
+    largest = found["difference"].abs().max()
     limit = max(_SCALE_STEP, -_below(-largest)) if largest == largest else 1.0
-    numbers = _complete(numbers, _segment_sizes(entry, dataset, run), run.min_samples_ratio)
-    numbers = in_order(_subtract(numbers, entry.measures))
     return Result(
         entry,
         run,
@@ -461,6 +470,23 @@ def _difference(entry: Entry, dataset: Dataset, run: Parameters) -> Result:
         (*_row_notes(numbers, entry.require_2k), *_undefined_notes(numbers, "difference")),
         simulated=dataset.simulated,
     )
+
+
+@lru_cache(maxsize=64)
+def _differences(
+    source: Source, run: Parameters, measures: tuple[str, ...], coefficient: str, require_2k: bool
+) -> pd.DataFrame:
+    """Differences of all datasets by ratio, in order, with the cells that are too small."""
+    segmentation = ("ratio", run.min_samples_ratio)
+    cells = _measured(source, run, segmentation, measures, (coefficient,), require_2k)
+    if cells.empty:
+        return pd.DataFrame(columns=list(DIFFERENCE_COLUMNS))
+    sizes = _sizes(source, run.embeddings, run.datasets, "ratio", require_2k)
+    whole = [
+        _complete(part, sizes[sizes["dataset"] == name], run.min_samples_ratio)
+        for name, part in cells.groupby("dataset", sort=False)
+    ]
+    return in_order(_subtract(pd.concat(whole, ignore_index=True), measures))
 
 
 def _subtract(cells: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:

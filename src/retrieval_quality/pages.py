@@ -396,7 +396,8 @@ class Run:
 
     def _datasets(self) -> list[str]:
         """Datasets of the run, those of the paper first."""
-        rows = self.dataset.scored(self.parameters.embeddings, self.parameters.datasets)
+        run = self.parameters
+        rows = analysis.scored_rows(analysis.Source(self.dataset), run.embeddings, run.datasets)
         return schema.dataset_order([str(name) for name in rows["dataset"].unique()])
 
     def _difference(self, pair: tuple[str, str], dataset: str, coefficient: str) -> Result:
