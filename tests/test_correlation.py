@@ -445,6 +445,11 @@ def test_differences_subtract_cell_by_cell():
         ({"segmentation": "thirds"}, "narrow-wide"),
         ({"by": "language"}, "subset"),
         ({"min_samples": -1}, "min_samples"),
+        ({"measures": []}, "At least one measure"),
+        ({"measures": "F"}, "list of measures"),
+        ({"coefficients": ()}, "At least one coefficient"),
+        ({"alpha": None}, "alpha"),
+        ({"alpha": True}, "alpha"),
     ],
 )
 def test_wrong_options_are_refused_and_the_right_ones_named(options, said):
@@ -467,3 +472,16 @@ def test_loops_compile_without_a_folder_for_machine_code(monkeypatch):
 
     monkeypatch.setattr(counts, "njit", nowhere)
     assert counts.compiled(len) is len
+
+
+def test_a_name_that_is_repeated_is_computed_once():
+    rows = make_rows(n=40)
+    once = correlate(rows, min_samples=5, measures=["F"], coefficients=["pearson"])
+    twice = correlate(rows, min_samples=5, measures=["F"] * 2, coefficients=["pearson"] * 2)
+    pd.testing.assert_frame_equal(once, twice)
+
+
+@pytest.mark.parametrize("grades", [[True, False] * 10, pd.date_range("2026-01-01", periods=20)])
+def test_truth_values_and_dates_are_no_grades(grades):
+    with pytest.raises(DataError, match="grades must be numbers"):
+        correlate(make_rows(n=20).assign(grade=grades), min_samples=1)

@@ -8,7 +8,8 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from retrieval_quality.counts import (
     rank_coefficients,
 )
 from retrieval_quality.errors import UsageError
-from retrieval_quality.measures import Measure, lookup
+from retrieval_quality.measures import MEASURES, Measure, lookup
 
 DECIMALS = 8
 """Decimals that the published method keeps; the maximum over alpha is taken after rounding."""
@@ -84,7 +85,7 @@ def correlate(
     min_samples : int, optional
         Rows a segment must have; by default as published, 300 for ratio and 100 for narrow-wide.
     measures : sequence of str
-        Names in `MEASURES`.
+        Names in `MEASURES`, each once.
     coefficients : sequence of str
         Out of ``spearman``, ``pearson``, ``kendall_b``, ``kendall_c``, as scipy defines them.
     require_2k : bool
@@ -128,8 +129,9 @@ def correlate(
     >>> correlate(rows, min_samples=5, measures=["P"])["correlation"].round(6).tolist()
     [-0.707107]
     """
-    chosen = lookup(measures)
+    _known("measure", measures, MEASURES)
     _known("coefficient", coefficients, COEFFICIENTS)
+    chosen, coefficients = lookup(dict.fromkeys(measures)), tuple(dict.fromkeys(coefficients))
     fewest = minimum(segmentation, min_samples)
     _known("way to decide ties", (ties,), ("published", "exact"))
     if alpha != "exact":
@@ -340,7 +342,7 @@ def alpha_values(alpha: str | float) -> FloatArray:
     """Values of alpha to try: the published grid, or the one given."""
     if alpha == "published":
         return ALPHAS
-    if isinstance(alpha, str) or not 0 <= alpha <= 1:
+    if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 <= alpha <= 1:
         raise UsageError(f"alpha must be published, exact or a number in [0, 1], not {alpha!r}.")
     return np.array([float(alpha)])
 
@@ -359,12 +361,15 @@ def undefined_reason(totals: FloatArray) -> str:
     return "the grade is constant" if (totals > 0).sum() == 1 else "the measure is constant"
 
 
-def _known(what: str, names: Sequence[str], accepted: Sequence[str]) -> None:
-    unknown = [str(name) for name in names if name not in accepted]
-    if unknown or isinstance(names, str):
-        raise UsageError(
-            f"No {what} is named {', '.join(unknown)}; there are {', '.join(map(str, accepted))}."
-        )
+def _known(what: str, names: Sequence[str], accepted: Iterable[str]) -> None:
+    known = list(accepted)
+    if isinstance(names, str):
+        raise UsageError(f"A list of {what}s is wanted, such as [{names!r}], not {names!r}.")
+    if not len(names):
+        raise UsageError(f"At least one {what} is needed; there are {', '.join(known)}.")
+    unknown = [str(name) for name in names if name not in known]
+    if unknown:
+        raise UsageError(f"No {what} is named {', '.join(unknown)}; there are {', '.join(known)}.")
 
 
 def _frame(

@@ -557,6 +557,10 @@ def _grades(column: pd.Series) -> FloatArray:
     kind = getattr(column.dtype, "kind", "O")
     if kind == "O" and column.map(lambda grade: isinstance(grade, str)).any():
         raise DataError(f"The column {column.name} holds text; grades must be numbers or null.")
+    if kind in "bmM":
+        raise DataError(
+            f"The column {column.name} holds {column.dtype}; grades must be numbers or null."
+        )
     grades = pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan)
     if np.isinf(grades).any():
         row = int(np.argmax(np.isinf(grades)))
