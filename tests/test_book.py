@@ -139,7 +139,15 @@ def test_a_private_notebook_runs_with_other_parameters_and_the_same_bytes_twice(
 
 @pytest.mark.parametrize(
     "given",
-    [["tpo=4"], ["top=many"], ["top"], ["min_samples_ratio=3"], {"share": "half"}, {"data": 3}],
+    [
+        ["tpo=4"],
+        ["top=many"],
+        ["top"],
+        ["top=4", "top=5"],
+        ["min_samples_ratio=3"],
+        {"share": "half"},
+        {"data": 3},
+    ],
 )
 def test_wrong_parameters_are_refused_before_anything_runs(tmp_path, given):
     own = notebook(tmp_path, "own", cell("open('ran', 'w')"))
@@ -160,6 +168,12 @@ def test_a_failing_cell_is_named_and_the_notebook_up_to_there_kept(tmp_path):
     with pytest.raises(DataError, match=r"own stopped in cell 3 \(1 / 0\): ZeroDivisionError"):
         book.run_notebook(str(own), [], tmp_path / "out.ipynb")
     assert "before" in outputs(tmp_path / "out.ipynb")
+
+
+def test_a_notebook_in_another_language_is_refused(tmp_path):
+    own = notebook(tmp_path, "own", "", header=HEADER.replace("python", "R"))
+    with pytest.raises(DataError, match=r"own\.md is a notebook in R; only Python"):
+        book.run_notebook(str(own), [], tmp_path / "out.ipynb")
 
 
 def test_a_notebook_is_never_written_over_itself(tmp_path):

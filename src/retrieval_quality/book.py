@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
@@ -199,6 +200,9 @@ def _convert(source: Path, target: Path) -> Path:
         notebook = jupytext.read(source)
     except Exception as error:
         raise DataError(f"{source} cannot be read as a notebook: {error}") from error
+    language = notebook.metadata.get("kernelspec", {}).get("language") or "python"
+    if language.lower() != "python":
+        raise DataError(f"{source} is a notebook in {language}; only Python notebooks can be run")
     notebook.metadata = nbformat.from_dict(
         {"kernelspec": dict(KERNEL), "language_info": {"name": "python"}}
     )
@@ -235,7 +239,10 @@ def _checked(
         defaults = Parameters().as_dict()
         given = {k: v for k, v in given.as_dict().items() if v != defaults[k]}
     if not isinstance(given, Mapping):
-        given = dict(_split(pair) for pair in given)
+        pairs = [_split(pair) for pair in given]
+        given = dict(pairs)
+        if twice := [name for name, count in Counter(n for n, _ in pairs).items() if count > 1]:
+            raise UsageError(f"the parameter {twice[0]} is given twice")
     unknown = [name for name in given if name not in declared]
     if unknown:
         raise UsageError(
