@@ -170,6 +170,24 @@ def test_a_failing_cell_is_named_and_the_notebook_up_to_there_kept(tmp_path):
     assert "before" in outputs(tmp_path / "out.ipynb")
 
 
+def test_a_cell_that_takes_too_long_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(book, "CELL_SECONDS", 1)
+    own = notebook(tmp_path, "own", cell("while True: pass"))
+    with pytest.raises(DataError, match=r"own could not be run: .*CellTimeoutError: .*1 seconds"):
+        book.run_notebook(str(own), [], tmp_path / "out.ipynb")
+
+
+def test_a_place_that_cannot_be_written_to_is_refused_before_anything_runs(tmp_path):
+    own = notebook(tmp_path, "own", cell("open('ran', 'w')"))
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    (tmp_path / "folder.ipynb").mkdir()
+    for out in ("file/out.ipynb", "folder.ipynb"):
+        with pytest.raises(UsageError, match=rf"cannot write to .*{out}: .*; name another place"):
+            book.run_notebook(str(own), [], tmp_path / out)
+    with pytest.raises(UsageError, match="cannot write to"):
+        book.build(out=tmp_path / "file" / "build", root=ROOT)
+
+
 def test_a_notebook_in_another_language_is_refused(tmp_path):
     own = notebook(tmp_path, "own", "", header=HEADER.replace("python", "R"))
     with pytest.raises(DataError, match=r"own\.md is a notebook in R; only Python"):
@@ -238,7 +256,8 @@ def test_a_failing_notebook_stops_the_build_and_leaves_no_old_book(tree, small):
     (tree / "_build" / "html").mkdir(parents=True)
     (tree / "_build" / "html" / "index.html").write_text("old", encoding="utf-8")
     notebook(tree / "notebooks", "one", cell("raise ValueError('too odd')"))
-    with pytest.raises(DataError, match=r"one stopped in cell 3 .*too odd"):
+    report = r"; the notebook up to there is .*one\.ipynb"
+    with pytest.raises(DataError, match=rf"one stopped in cell 3 .*too odd{report}"):
         book.build(Parameters(data=str(small)), tree / "_build", root=tree)
     assert not (tree / "_build" / "html").exists()
     assert (tree / "_build" / "reports" / "one.ipynb").is_file()

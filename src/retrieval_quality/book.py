@@ -25,17 +25,21 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from retrieval_quality import kernels
 from retrieval_quality.errors import DataError, UsageError
 from retrieval_quality.markup import FIGURES_LINK
 from retrieval_quality.parameters import Parameters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from retrieval_quality.kernels import Papermill
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CELL_SECONDS = 1800  # a cell that runs longer is stuck
@@ -170,7 +174,8 @@ def run_notebook(
     Raises
     ------
     UsageError
-        No such notebook, or a parameter that it does not have or of another type; nothing ran.
+        No such notebook, a parameter that it does not have or of another type, or `out` cannot be
+        written to; nothing ran.
     DataError
         A cell raised; the notebook up to there is at `out`.
     """
@@ -183,12 +188,31 @@ def run_notebook(
     with _scratch() as folder:
         converted = _convert(source, folder / f"{source.stem}.ipynb")
         values = _checked(source.stem, _declared(converted), given)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        environment = {"IPYTHONDIR": str(folder / "ipython")}
-        failure = _execute(converted, target, values, environment)[1]
+        _check_writable(target.parent, target)
+        environment = _KERNEL_ENVIRONMENT | {"IPYTHONDIR": str(folder / "ipython")}
+        papermill = partial(kernels.alone, environment=environment)
+        failure = _execute(papermill, converted, target, values)[1]
     if failure:
-        raise DataError(f"{failure}; the notebook up to there is {target}")
+        raise DataError(_with_place(failure, target))
     return target
+
+
+def _check_writable(folder: Path, file: Path | None = None) -> None:
+    """Refuse a place for results before the work is done."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+        if file and file.exists():
+            file.open("ab").close()
+    except OSError as error:
+        raise UsageError(
+            f"cannot write to {file or folder}: {error.strerror or error}; name another place"
+        ) from error
+
+
+def _with_place(failure: str, executed: Path) -> str:
+    return f"{failure}; the notebook up to there is {executed}" if executed.is_file() else failure
 
 
 def _convert(source: Path, target: Path) -> Path:
@@ -286,31 +310,23 @@ def _typed(name: str, value: Any, default: Any) -> Any:
 
 
 def _execute(
-    source: Path, target: Path, values: Mapping[str, Any], environment: Mapping[str, str]
+    papermill: Papermill, source: Path, target: Path, values: Mapping[str, Any]
 ) -> tuple[float, str | None]:
-    """Execute a converted notebook; give the seconds, and what failed as one sentence.
-
-    A process of its own, so that its locale, environment and memory are its own too.
-    """
+    """Execute a converted notebook; give the seconds, and what failed as one sentence."""
     given = yaml.safe_dump({name: _sound(value) for name, value in values.items()})
-    command = [sys.executable, "-m", "papermill", str(source), str(target)]
-    command += ["--kernel", KERNEL["name"], "--cwd", str(Path.cwd()), "--no-progress-bar"]
-    command += ["--execution-timeout", str(CELL_SECONDS), "--log-level", "ERROR"]
-    command += ["--parameters_base64", base64.b64encode(given.encode()).decode("ascii")]
+    arguments = [str(source), str(target), "--kernel", KERNEL["name"], "--cwd", str(Path.cwd())]
+    arguments += ["--execution-timeout", str(CELL_SECONDS)]
+    arguments += ["--no-progress-bar", "--log-level", "ERROR"]
+    arguments += ["--parameters_base64", base64.b64encode(given.encode()).decode("ascii")]
+    target.unlink(missing_ok=True)
     began = time.monotonic()
-    done = subprocess.run(
-        command,
-        env={**os.environ, **_KERNEL_ENVIRONMENT, **environment},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-    )
+    said = papermill(arguments)
     seconds = round(time.monotonic() - began, 2)
     failure = None
-    if done.returncode:
-        said = _plain(done.stderr.decode("utf-8", "replace")).splitlines() or ["it said nothing"]
-        failure = _failed_cell(source.stem, target) or (
-            f"the notebook {source.stem} could not be run: {said[-1]}"
-        )
+    if said:
+        error = _error(said)
+        failed = None if "CellTimeoutError" in error else _failed_cell(source.stem, target)
+        failure = failed or f"the notebook {source.stem} could not be run: {error}"
     if target.is_file():
         _strip(target)
     return seconds, failure
@@ -330,6 +346,13 @@ def _failed_cell(name: str, executed: Path) -> str | None:
                 place = f"cell {cell.execution_count} ({first.strip()})"
                 return f"the notebook {name} stopped in {place}: {what}"
     return None
+
+
+def _error(said: str) -> str:
+    """Find the line that names the error in what a program said, else the last one."""
+    lines = _plain(said).splitlines()
+    named = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b", line)]
+    return (named or lines)[-1]
 
 
 def _sound(value: Any) -> Any:
@@ -395,7 +418,7 @@ def build(
     Raises
     ------
     UsageError
-        A parameter is unknown to a notebook; nothing ran.
+        A parameter is unknown to a notebook, or `out` cannot be written to; nothing ran.
     DataError
         The data cannot be loaded, a notebook failed, or the rendering gave a warning.
     """
@@ -407,6 +430,7 @@ def build(
     root = root or find_root()
     out = Path(out).resolve()
     stage, reports = out / "stage", out / "reports"
+    _check_writable(out)
     for old in (stage, reports, out / "html"):
         shutil.rmtree(old, ignore_errors=True)
     seconds: dict[str, float] = {}
@@ -470,29 +494,38 @@ def _execute_all(
 
     pages = stage / "notebooks"
     pages.mkdir()
-    environment = {"IPYTHONDIR": str(stage / "ipython"), FIGURES_LINK: "../figures"}
     seconds = {}
     with (
+        _scratch() as folder,
         ThreadPoolExecutor(jobs) as pool,
+        kernels.forks(
+            _KERNEL_ENVIRONMENT
+            | {"IPYTHONDIR": str(folder / "ipython"), FIGURES_LINK: "../figures"}
+        ) as papermill,
         tqdm(total=len(work), desc="notebooks", unit="") as progress,
     ):
         running = {
-            pool.submit(_execute, source, pages / source.name, values, environment): source
+            pool.submit(_execute, papermill, source, pages / source.name, values): source
             for source, values in work
         }
-        for done in as_completed(running):
-            source = running[done]
-            seconds[source.stem], failure = done.result()
-            progress.update()
-            if failure:
-                pool.shutdown(wait=False, cancel_futures=True)
-                reports.mkdir(exist_ok=True)
-                report = reports / source.name
-                if (pages / source.name).is_file():
-                    shutil.copyfile(pages / source.name, report)
-                raise DataError(f"{failure}; the notebook up to there is {report}")
-    shutil.rmtree(stage / "ipython", ignore_errors=True)
+        try:
+            for done in as_completed(running):
+                source = running[done]
+                seconds[source.stem], failure = done.result()
+                progress.update()
+                if failure:
+                    raise DataError(_with_place(failure, _report(pages / source.name, reports)))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
     return seconds
+
+
+def _report(executed: Path, reports: Path) -> Path:
+    """Keep what was executed of a notebook among the reports."""
+    reports.mkdir(exist_ok=True)
+    if executed.is_file():
+        shutil.copyfile(executed, reports / executed.name)
+    return reports / executed.name
 
 
 def find_repository(root: Path) -> str:
