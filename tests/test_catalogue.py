@@ -146,6 +146,8 @@ def test_an_unknown_dataset_keeps_its_own_name():
         ("Table 2", "table-2"),
         ("table-1", "table-1"),
         ("extra-t-minus-f-hp", "extra-t-minus-f-hp"),
+        ("Extra 1", "extra-t-minus-f-hp"),
+        ("study 1", "study-which-measure"),
     ],
 )
 def test_an_entry_is_found_by_what_people_call_it(text, anchor):

@@ -759,7 +759,7 @@ NOTEBOOKS: dict[str, Notebook] = {
 
 
 def find(text: str) -> Entry:
-    """Find an entry by what people call it: ``figure 7``, ``fig-07``, ``table 1``, an anchor.
+    """Find an entry by what people call it: ``figure 7``, ``fig-07``, ``study 7``, an anchor.
 
     Raises
     ------
@@ -775,8 +775,9 @@ def find(text: str) -> Entry:
         return select("table" if match[1] == "table" else "figure", match[2])[0]
     anchor = text.strip().lower()
     known: dict[str, Entry] = {**ENTRIES, **STUDIES}
-    if anchor in known:
-        return known[anchor]
+    labels = {entry.label.lower(): entry for entry in known.values()}
+    if anchor in known or anchor in labels:
+        return known.get(anchor) or labels[anchor]
     near = difflib.get_close_matches(anchor, known, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     raise UsageError(f"there is no figure or table {text!r}{hint}")
