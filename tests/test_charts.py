@@ -3,7 +3,6 @@
 import matplotlib as mpl
 import numpy as np
 import pytest
-from matplotlib.patches import Rectangle
 
 import made_data
 from retrieval_quality import catalogue, charts, export, figures, markup, pages, studies
@@ -44,10 +43,19 @@ def test_every_study_is_drawn_and_told_the_same_each_time(anchor, made):
     assert "nan" not in told
 
 
-def frames(drawing):
-    patches = [patch for axes in drawing.axes for patch in axes.patches]
-    cells = [p for p in patches if isinstance(p, Rectangle) and "-cell-" in (p.get_gid() or "")]
-    return [p for p in cells if mpl.colors.same_color(p.get_edgecolor(), "#111111")]
+def frames(axes):
+    """Corners of what is framed in dark, and the artist that frames it."""
+    dark = [
+        patch
+        for patch in axes.patches
+        if not patch.get_fill() and mpl.colors.same_color(patch.get_edgecolor(), "#111111")
+    ]
+    corners = {
+        tuple(map(float, polygon.min(axis=0)))
+        for patch in dark
+        for polygon in patch.get_path().to_polygons()
+    }
+    return corners, dark
 
 
 def test_exactly_the_cells_that_stand_are_framed_and_bold(made):
@@ -55,19 +63,27 @@ def test_exactly_the_cells_that_stand_are_framed_and_bold(made):
     stands = np.zeros(len(result.numbers), dtype=bool)
     stands[:2] = True
     result.numbers["stands"] = stands
+    result.numbers.loc[[0, 1], "difference"] = [0.1, np.nan]
     drawing = charts.draw(result)
-    found = {int(patch.get_gid().rpartition("-")[2]) for patch in frames(drawing)}
-    assert found == {0, 1}
+    cells = figures.cells(drawing, result.numbers)
+    found = [frames(axes) for axes in drawing.axes]
+    for axes, (corners, dark) in zip(drawing.axes, found, strict=True):
+        assert corners == {(c.column, c.row) for c in cells[:2] if c.axes is axes}
+        over = max((patch.get_zorder() for patch in dark), default=0)
+        assert all(text.get_zorder() > over for text in axes.texts)
     bold = [
-        text
+        (axes, *text.get_position())
         for axes in drawing.axes
         for text in axes.texts
-        if text.get_fontweight() == "bold" and any(c.isdigit() for c in text.get_text())
+        if text.get_fontweight() == "bold" and text.get_position()[1] > 0
     ]
-    over = max(patch.get_zorder() for patch in frames(drawing))
-    assert all(text.get_zorder() > over for axes in drawing.axes for text in axes.texts)
-    defined = result.numbers.loc[stands, "difference"].notna().sum()
-    assert len(bold) == defined
+    assert bold == [(cells[0].axes, cells[0].column + 0.5, cells[0].row + 0.5)]
+
+
+def test_nothing_is_framed_where_nothing_stands(made):
+    result = compute("study-intervals-ndcg-minus-f-a", made)
+    result.numbers["stands"] = False
+    assert not any(dark for _, dark in map(frames, charts.draw(result).axes))
 
 
 def test_panels_share_their_scale_and_it_holds_all_values(made):

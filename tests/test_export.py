@@ -56,10 +56,10 @@ def test_each_file_is_what_its_ending_says(written):
 
 
 def test_a_picture_refers_to_no_other_file_or_host(written):
-    svg = written["figure-07"][0].read_text(encoding="utf-8")
-    for part in ('href="http', "url(http", "<script", "@import", "<image"):
-        assert part not in svg
-    assert "figure-07-cell-0" in svg
+    for anchor in ("figure-01", "figure-02", "figure-05", "figure-07"):
+        svg = written[anchor][0].read_text(encoding="utf-8")
+        for part in ('href="http', "url(http", "<script", "@import", "<image"):
+            assert part not in svg
 
 
 @pytest.mark.parametrize("anchor", ["figure-01", "figure-02", "figure-05", "figure-07", "table-1"])

@@ -47,13 +47,32 @@ def differences(values, limits=(-0.2, 0.2)):
     return Result(FIGURES[7], RUN, numbers, "spearman", 99, limits)
 
 
-def cells(drawing):
-    return {
-        int(patch.get_gid().rpartition("-")[2]): patch
-        for axes in drawing.axes
-        for patch in axes.patches
-        if patch.get_gid()
-    }
+def shades(drawing, result):
+    """Colour of each cell, in the order of the numbers."""
+    drawing.canvas.draw()  # colours are only known then
+    found = []
+    for cell in figures.cells(drawing, result.numbers):
+        (mesh,) = cell.axes.collections
+        width = len(mesh.get_coordinates()[0]) - 1
+        found.append(mesh.get_facecolor()[cell.row * width + cell.column])
+    return found
+
+
+def values(axes):
+    """Text in each cell, by its column and row."""
+    places = ((text.get_position(), text.get_text()) for text in axes.texts)
+    return {(x - 0.5, y - 0.5): text for (x, y), text in places if x > 0 and y > 0}
+
+
+def ratios(axes):
+    """Labels of the columns, from left to right."""
+    return [
+        text
+        for text in axes.texts
+        if text.get_text().replace(".", "").isdigit()
+        and text.get_size() == 8
+        and text.get_position()[1] < 0
+    ]
 
 
 def words(drawing):
@@ -68,16 +87,26 @@ def test_each_cell_has_the_colour_of_its_value_on_the_fixed_scale():
     result = correlations(["0.5", "1.0", "2.0"], values=[-0.9, -0.2, 0.0, 0.3, 0.7, 1.0])
     drawing = figures.draw(result)
     colours, scale = mpl.colormaps[figures.CORRELATION_MAP], Normalize(-1, 1)
-    drawn = cells(drawing)
+    drawn = shades(drawing, result)
     assert len(drawn) == 6
-    for k, value in enumerate(result.numbers["correlation"]):
-        assert to_hex(drawn[k].get_facecolor()) == to_hex(colours(scale(value)))
-    assert {"−.90", "−.20", "0", ".30", ".70", "1"} <= set(words(drawing))
+    for shade, value in zip(drawn, result.numbers["correlation"], strict=True):
+        assert to_hex(shade) == to_hex(colours(scale(value)))
+    said = values(drawing.axes[0])
+    assert [said[x, y] for y in (0, 1) for x in (0, 1, 2)] == [
+        "−.90",
+        "−.20",
+        "0",
+        ".30",
+        ".70",
+        "1",
+    ]
 
 
 def test_the_scale_does_not_follow_the_values_of_a_panel():
-    weak, strong = (cells(figures.draw(differences(v))) for v in ([0.05, 0.01], [0.05, 0.19]))
-    assert weak[0].get_facecolor() == strong[0].get_facecolor()
+    results = [differences(v) for v in ([0.05, 0.01], [0.05, 0.19])]
+    weak, strong = (shades(figures.draw(result), result) for result in results)
+    assert to_hex(weak[0]) == to_hex(strong[0])
+    assert to_hex(weak[1]) != to_hex(strong[1])
     bar = figures.draw(differences([0.05, 0.01])).axes[-1]
     assert bar.get_xlim() == (-0.2, 0.2)
     assert [tick.get_text() for tick in bar.get_xticklabels()] == ["−0.2", "0", "0.2"]
@@ -91,14 +120,17 @@ def test_zero_is_the_pale_middle_of_both_maps():
 
 def test_embeddings_go_down_and_ratios_to_the_right_with_their_rows():
     result = correlations(["0.5", "1.0", "10.0"], ("MQML6Cv1", "AML12v2"))
-    axes = figures.draw(result).axes[0]
+    drawing = figures.draw(result)
+    axes = drawing.axes[0]
     assert [t.get_text() for t in axes.get_yticklabels()] == ["AM", "QM"]
-    assert [t.get_text() for t in axes.get_xticklabels()] == ["0.5", "1.0", "10.0"]
+    assert [t.get_text() for t in ratios(axes)] == ["0.5", "1.0", "10.0"]
     top, bottom = axes.get_ylim()[1], axes.get_ylim()[0]
     assert (top, bottom) == (0, 2)
-    drawn = cells(axes.figure)
-    assert drawn[0].get_xy() == (0, 1)
-    assert drawn[5].get_xy() == (2, 0)
+    places = [(cell.column, cell.row) for cell in figures.cells(drawing, result.numbers)]
+    assert places == [(0, 1), (1, 1), (2, 1), (0, 0), (1, 0), (2, 0)]
+    said = values(axes)
+    expected = [figures.short(value) for value in result.numbers["correlation"]]
+    assert [said[place] for place in places] == expected
     assert [text.get_text() for text in axes.texts if "–" in text.get_text()] == [
         "40–43",
         "41–44",
@@ -108,31 +140,73 @@ def test_embeddings_go_down_and_ratios_to_the_right_with_their_rows():
 
 def test_the_ratio_at_which_k_is_n_p_stands_out():
     axes = figures.draw(correlations(["0.5", "1.0", "2.0"])).axes[0]
-    weights = [tick.get_fontweight() for tick in axes.get_xticklabels()]
+    weights = [text.get_fontweight() for text in ratios(axes)]
     assert weights == ["normal", "bold", "normal"]
 
 
 def test_a_cell_without_a_value_is_hatched_and_explained():
-    drawing = figures.draw(correlations(["0.5", "1.0"], values=[0.1, math.nan, 0.2, 0.3]))
-    drawn = cells(drawing)
-    assert [bool(drawn[k].get_hatch()) for k in range(4)] == [False, True, False, False]
+    result = correlations(["0.5", "1.0"], values=[0.1, math.nan, 0.2, 0.3])
+    drawing = figures.draw(result)
+    axes = drawing.axes[0]
+    assert axes.patch.get_hatch() == figures.HATCH["hatch"]
+    shown = [shade[3] for shade in shades(drawing, result)]
+    assert shown == [1, 0, 1, 1]  # the hatched ground is seen through the second
+    assert set(values(axes)) == {(0, 0), (0, 1), (1, 1)}
     assert any("fewer than 5 rows, or undefined" in text for text in words(drawing))
     full = figures.draw(correlations(["0.5", "1.0"]))
     assert not any("hatched" in text for text in words(full))
+    assert not full.axes[0].patch.get_hatch()
 
 
-def test_values_are_black_or_white_whichever_is_read_better():
-    drawing = figures.draw(correlations(["1.0", "2.0"], ("ME5S",), values=[0.0, 1.0]))
-    inks = {t.get_text(): t.get_color() for t in drawing.axes[0].texts}
-    assert inks["0"] != "white"
-    assert inks["1"] == "white"
+def test_a_cell_that_the_numbers_lack_is_hatched_and_has_no_place():
+    whole = correlations(["0.5", "1.0"])
+    result = replace(whole, numbers=whole.numbers.drop(index=2))
+    drawing = figures.draw(result)
+    assert set(values(drawing.axes[0])) == {(0, 0), (1, 0), (1, 1)}
+    assert len(figures.cells(drawing, result.numbers)) == 3
+    assert any("hatched" in text for text in words(drawing))
+
+
+def test_cells_lie_side_by_side_on_the_page():
+    result = correlations([f"{i / 10:.1f}" for i in range(1, 26)])
+    drawing = figures.draw(result)
+    found = figures.cells(drawing, result.numbers)
+    boxes = [cell.box() for cell in found]
+    first, second, below = boxes[0], boxes[1], boxes[25]
+    assert second[0] == pytest.approx(first[0] + first[2])
+    assert below[1] == pytest.approx(first[1] + first[3])
+    assert len({cell.axes for cell in found}) == 2
+    for cell, (left, top, width, height) in zip(found, boxes, strict=True):
+        middle = cell.axes.transData.transform((cell.column + 0.5, cell.row + 0.5))
+        x, y = drawing.transFigure.inverted().transform(middle)
+        assert (x, 1 - y) == pytest.approx((left + width / 2, top + height / 2))
+
+
+@pytest.mark.parametrize("name", [figures.CORRELATION_MAP, figures.DIFFERENCE_MAP])
+def test_values_can_be_read_on_every_colour(name):
+    for colour in mpl.colormaps[name](np.arange(256)):
+        ink = luminance(to_rgba(figures.readable_on(colour)))
+        low, high = sorted([ink, luminance(colour)])
+        assert (high + 0.05) / (low + 0.05) >= 4.5
+
+
+def luminance(colour):
+    channels = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3]]
+    return np.dot(channels, (0.2126, 0.7152, 0.0722))
+
+
+def test_each_value_has_the_ink_of_its_own_cell():
+    result = correlations(["1.0", "2.0"], values=[1.0, math.nan, 0.0, -1.0])
+    inks = {t.get_text(): t.get_color() for t in figures.draw(result).axes[0].texts}
+    assert (inks["1"], inks["0"], inks["−1"]) == ("white", "black", "white")
 
 
 @pytest.mark.parametrize(("n", "strips"), [(1, [1]), (24, [24]), (25, [13, 12]), (46, [23, 23])])
 def test_many_ratios_go_on_below(n, strips):
-    drawing = figures.draw(correlations([f"{i / 10:.1f}" for i in range(1, n + 1)]))
-    assert [len(axes.get_xticks()) for axes in drawing.axes[:-1]] == strips
-    assert len(cells(drawing)) == 2 * n
+    result = correlations([f"{i / 10:.1f}" for i in range(1, n + 1)])
+    drawing = figures.draw(result)
+    assert [len(ratios(axes)) for axes in drawing.axes[:-1]] == strips
+    assert [len(values(axes)) for axes in drawing.axes[:-1]] == [2 * count for count in strips]
     assert drawing.get_figwidth() < 8
 
 
@@ -238,7 +312,8 @@ def test_each_value_is_one_mark(narrow_wide):
     drawing = figures.draw(narrow_wide)
     marks = [line for axes in drawing.axes for line in axes.lines if line.get_label() in "TnDCGF"]
     defined = narrow_wide.numbers.dropna(subset="correlation")
-    assert sorted(line.get_xdata()[0] for line in marks) == sorted(defined["correlation"])
+    drawn = np.concatenate([line.get_xdata() for line in marks])
+    assert sorted(drawn[~np.isnan(drawn)]) == sorted(defined["correlation"])
     shapes = {line.get_label(): line.get_marker() for line in marks}
     assert shapes == {name: mark[0] for name, mark in figures.MEASURE_MARKS.items()}
     assert len(set(shapes.values())) == 3

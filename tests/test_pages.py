@@ -13,7 +13,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from retrieval_quality import book, catalogue, markup, mathml, observations, pages, simulate
+from retrieval_quality import (
+    book,
+    catalogue,
+    figures,
+    markup,
+    mathml,
+    observations,
+    pages,
+    simulate,
+)
 from retrieval_quality.analysis import Result
 from retrieval_quality.errors import DataError, UsageError
 from retrieval_quality.parameters import Parameters
@@ -166,10 +175,7 @@ def test_a_page_is_complete(small):
 def test_cells_of_a_heat_map_lie_side_by_side_and_say_their_numbers(small):
     run = pages.start(data=small, min_samples_ratio=10, datasets=["A"])
     result = run._result(catalogue.FIGURES[7])
-    from retrieval_quality import export, figures
-
-    svg = export.svg_bytes(figures.draw(result)).decode("utf-8")
-    width, height, cells = pages._layout(svg, result)
+    width, height, cells = pages._layout(figures.draw(result), result)
     assert len(cells) == len(result.numbers)
     assert all(0 <= cell[0] < cell[0] + cell[2] <= 100 for cell in cells)
     assert all(0 <= cell[1] < cell[1] + cell[3] <= 100 for cell in cells)

@@ -15,12 +15,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
+from matplotlib.patches import PathPatch, Rectangle
+from matplotlib.path import Path
 
 from retrieval_quality import figures, schema, studies
 from retrieval_quality.analysis import Result
 from retrieval_quality.catalogue import Study, measure_name
-from retrieval_quality.figures import _as_is, _draw_message, _Sheet, short
+from retrieval_quality.figures import Sheet, as_is, draw_message, short, symbol
 from retrieval_quality.measures import MEASURES
 
 MARKS: dict[str, tuple[str, str]] = {
@@ -37,7 +38,8 @@ _ORDER = (("o", "#0072b2"), ("^", "#d55e00"), ("s", "#009e73"), ("v", "#cc79a7")
 _PANEL = (3.0, 1.35)
 """Width and height in inches."""
 _LEFT, _GAP_X, _GAP_Y = 0.5, 0.55, 0.78
-_STANDS = {"edgecolor": "#111111", "linewidth": 1.5, "zorder": 2}
+_FRAME: dict[str, Any] = {"fill": False, "edgecolor": "#111111", "linewidth": 1.5, "zorder": 2}
+_SQUARE = ((0, 0), (1, 0), (1, 1), (0, 1))
 
 
 def draw(result: Result) -> Figure:
@@ -64,7 +66,7 @@ def draw(result: Result) -> Figure:
         raise ValueError(f"{result.entry.title} is a table, which is not drawn")
     with figures.style():
         if result.missing:
-            return _draw_message(result)
+            return draw_message(result)
         return _drawer(result.entry)(result)
 
 
@@ -105,34 +107,30 @@ def _is_own(result: Result) -> bool:
 def _draw_marked(result: Result) -> Figure:
     """Draw the heatmap of a difference, with the cells that stand framed and bold."""
     figure = figures.draw(result)
-    stands = result.numbers["stands"].to_numpy(dtype=bool)
+    cells = figures.cells(figure, result.numbers)
+    marked = [cell for cell, stands in zip(cells, result.numbers["stands"], strict=True) if stands]
     for axes in figure.axes:
-        framed = [patch for patch in axes.patches if _stands(patch.get_gid(), stands)]
-        places = {patch.get_xy() for patch in framed if isinstance(patch, Rectangle)}
-        for patch in framed:
-            patch.set(**_STANDS)
+        corners = np.array([(cell.column, cell.row) for cell in marked if cell.axes is axes])
+        if len(corners):
+            frames = Path.make_compound_path_from_polys(corners[:, None] + _SQUARE)
+            axes.add_artist(PathPatch(frames, **_FRAME))
+        middles = set(map(tuple, corners + 0.5))
         for text in axes.texts:
-            x, y = text.get_position()
-            if (np.floor(x), np.floor(y)) in places and y > 0:
+            if text.get_position() in middles:
                 text.set_fontweight("bold")
     return figure
-
-
-def _stands(gid: str | None, stands: np.ndarray) -> bool:
-    number = (gid or "").rpartition("-cell-")[2]
-    return number.isdigit() and bool(stands[int(number)])
 
 
 # --- panels ---------------------------------------------------------------------------------------
 
 
-def _lay_out(result: Result, names: Sequence[str], top: float) -> tuple[_Sheet, list[Axes]]:
+def _lay_out(result: Result, names: Sequence[str], top: float) -> tuple[Sheet, list[Axes]]:
     """Lay out a panel for each name, two beside each other, all on one scale."""
     wide, deep = _PANEL
     rows = -(-len(names) // 2)
     columns = min(2, len(names))
     width = _LEFT + columns * wide + (columns - 1) * _GAP_X + 0.2
-    sheet = _Sheet(result, max(width, 5.2), top + rows * (deep + _GAP_Y))
+    sheet = Sheet(result, max(width, 5.2), top + rows * (deep + _GAP_Y))
     low, high = result.limits or (-1.0, 1.0)
     panels = []
     for i, name in enumerate(names):
@@ -143,9 +141,9 @@ def _lay_out(result: Result, names: Sequence[str], top: float) -> tuple[_Sheet, 
         axes.set_axisbelow(True)
         axes.axhline(0, color="#8c8c8c", linewidth=0.8, zorder=1)
         axes.tick_params(labelsize=7)
-        axes.set_title(_panel_title(name), loc="left", pad=4, weight="bold")
+        axes.set_title(_panel_title(name), loc="left", pad=4, y=1, weight="bold")
         panels.append(axes)
-    sheet.text(0.1, 0.3, _as_is(_axis(result)) + " (vertical)", va="top", size=8, color="#404040")
+    sheet.text(0.1, 0.3, as_is(_axis(result)) + " (vertical)", va="top", size=8, color="#404040")
     return sheet, panels
 
 
@@ -156,8 +154,8 @@ def _axis(result: Result) -> str:
 
 def _panel_title(name: str) -> str:
     full = schema.DATASETS.get(name, "")
-    plain = figures._set_symbols(name)
-    return plain if not full or full == name else f"{plain}  {_as_is(full)}"
+    plain = figures.set_symbols(name)
+    return plain if not full or full == name else f"{plain}  {as_is(full)}"
 
 
 def _series_marks(series: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -179,10 +177,10 @@ def _series_marks(series: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def _series_label(name: str) -> str:
-    return f"${MEASURES[name].symbol}$" if name in MEASURES else _as_is(name)
+    return symbol(name) if name in MEASURES else as_is(name)
 
 
-def _draw_legend(sheet: _Sheet, handles: Sequence[Line2D], labels: Sequence[str], y: float) -> None:
+def _draw_legend(sheet: Sheet, handles: Sequence[Line2D], labels: Sequence[str], y: float) -> None:
     if len(labels) < 2:
         return
     longest = max(len(label) for label in labels)
@@ -232,7 +230,7 @@ def _positions(numbers: pd.DataFrame) -> list[str]:
 def _label_positions(axes: Axes, part: pd.DataFrame, positions: Sequence[str]) -> None:
     """Label each group and, below it, the rows that it rests on."""
     axes.set(xlim=(-0.5, len(positions) - 0.5), xticks=range(len(positions)))
-    axes.set_xticklabels([textwrap.fill(_as_is(name), 10) for name in positions])
+    axes.set_xticklabels([textwrap.fill(as_is(name), 10) for name in positions])
     axes.tick_params(axis="x", length=0)
     for edge in np.arange(0.5, len(positions) - 1):
         axes.axvline(edge, color="#ececec", linewidth=0.8, zorder=0)
@@ -274,7 +272,7 @@ def _draw_curves(result: Result) -> Figure:
         axes.text(
             1.0,
             1.02,
-            f"rows a line: {figures._n_text(sizes)}",
+            f"rows a line: {figures.n_range(sizes)}",
             size=6,
             color="#595959",
             ha="right",
@@ -299,7 +297,7 @@ def _draw_board(result: Result) -> Figure:
     wide, deep = _CELL
     left, top = 1.15, 1.02
     width = max(left + wide * len(ranges) + 0.15, 5.2)
-    sheet = _Sheet(result, width, top + deep * len(names) + 0.32)
+    sheet = Sheet(result, width, top + deep * len(names) + 0.32)
     axes = sheet.axes(left, top, wide * len(ranges), deep * len(names))
     axes.set(xlim=(0, len(ranges)), ylim=(len(names), 0), xticks=[])
     axes.spines[:].set_visible(False)
@@ -323,13 +321,13 @@ def _draw_board(result: Result) -> Figure:
 
 def _row_title(name: str) -> str:
     full = schema.DATASETS.get(name, "")
-    return f"{_as_is(name)}\n{textwrap.fill(_as_is(full), 16)}" if full else _as_is(name)
+    return f"{as_is(name)}\n{textwrap.fill(as_is(full), 16)}" if full else as_is(name)
 
 
 def _draw_advice(axes: Axes, place: tuple[int, int], cell: Any) -> None:
     x, y = place
     if cell is None or cell.reason:
-        axes.add_patch(Rectangle((x, y), 1, 1, **figures._HATCH))
+        axes.add_patch(Rectangle((x, y), 1, 1, **figures.HATCH))
         axes.text(x + 0.5, y + 0.5, "too few rows" if cell is None else "undefined", **_SMALL)
         return
     clear = not cell.level
@@ -374,18 +372,18 @@ def _told(result: Result) -> str:
     if result.entry.topic == "which-measure":
         cells = [
             f"{row.panel} at {row.position}: {measure_name(row.series)} "
-            f"{figures._number(row.value)}"
+            f"{figures.decimal(row.value)}"
             + (f", level with it {row.level}" if row.level else ", clearly best")
             for row in known.itertuples()
         ]
         return f"Grid of advice by dataset and K/N_p. {'; '.join(cells)}."
     ends = []
     for name, part in known.groupby("series", sort=False):
-        low, high = (figures._number(v) for v in (part["value"].min(), part["value"].max()))
+        low, high = (figures.decimal(v) for v in (part["value"].min(), part["value"].max()))
         ends.append(
             f"{measure_name(name) if name in MEASURES else name or 'values'} {low} to {high}"
         )
     lacking = len(numbers) - len(known)
     undefined = f" {lacking} of {len(numbers)} values are undefined." if lacking else ""
-    sizes = figures._n_text(known["n"])
+    sizes = figures.n_range(known["n"])
     return f"{panels} panels of {what}: {'; '.join(ends)}. {sizes} rows a value.{undefined}"

@@ -29,7 +29,16 @@ if TYPE_CHECKING:
 
 PNG_DPI = 160
 """Dots per inch of the bitmaps."""
-VERSIONED = ("retrieval-quality", "numpy", "pandas", "scipy", "numba", "duckdb", "matplotlib")
+VERSIONED = (
+    "retrieval-quality",
+    "numpy",
+    "pandas",
+    "scipy",
+    "numba",
+    "duckdb",
+    "matplotlib",
+    "seaborn",
+)
 """Packages whose version the provenance names."""
 
 

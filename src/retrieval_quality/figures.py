@@ -12,16 +12,14 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
+import seaborn
 from matplotlib import style as mpl_style
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.collections import PatchCollection
-from matplotlib.colors import Normalize
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, get_font
 from matplotlib.lines import Line2D
@@ -53,6 +51,8 @@ STYLE: dict[str, Any] = {
     "text.color": "#262626",
     "xtick.labelsize": 8,
     "ytick.labelsize": 8,
+    "xtick.labelcolor": "#262626",
+    "ytick.labelcolor": "#262626",
     "xtick.major.size": 2.5,
     "ytick.major.size": 2.5,
     "xtick.major.width": 0.6,
@@ -77,12 +77,13 @@ CORRELATION_MAP = "RdBu"
 DIFFERENCE_MAP = "PuOr"
 STAMP = "simulated data"
 _GREY = "#8c8c8c"
-_HATCH: dict[str, Any] = {
+HATCH: dict[str, Any] = {
     "facecolor": "#f4f4f4",
     "edgecolor": "#b3b3b3",
     "hatch": "/////",
     "linewidth": 0,
 }
+"""The ground of whatever has no value."""
 _OTHER_MARKS = (("s", "#009e73"), ("v", "#cc79a7"), ("P", "#e69f00"), ("X", "#56b4e9"))
 
 
@@ -122,7 +123,7 @@ def draw(result: Result) -> Figure:
     if kind not in drawers:
         raise ValueError(f"{result.entry.label} is a {kind}, which is not drawn")
     with style():
-        return _draw_message(result) if result.missing else drawers[kind](result)
+        return draw_message(result) if result.missing else drawers[kind](result)
 
 
 # --- the sheet that figures are laid out on ------------------------------------------------------
@@ -131,8 +132,16 @@ _HEADER = 0.42
 """Inches kept free above the axes for the title and the stamp."""
 
 
-class _Sheet:
-    """A figure measured in inches from its upper left corner."""
+class Sheet:
+    """A figure measured in inches from its upper left corner, with its title and stamp.
+
+    Attributes
+    ----------
+    width, height : float
+        In inches.
+    figure : matplotlib.figure.Figure
+        What is drawn on.
+    """
 
     def __init__(self, result: Result, width: float, height: float) -> None:
         self.width, self.height = width, height
@@ -141,12 +150,13 @@ class _Sheet:
         stamped = result.simulated and result.entry.kind != "schematic"
         room = width - (1.35 if stamped else 0.2)
         title = textwrap.shorten(label + result.entry.title, int(room / 0.0755), placeholder=" …")
-        self.text(0.1, 0.1, _set_symbols(title), va="top", weight="bold", size=9)
+        self.text(0.1, 0.1, set_symbols(title), va="top", weight="bold", size=9)
         if stamped:
             box = {"boxstyle": "round,pad=0.3", "fc": "#fff4d6", "ec": "#c98a00", "lw": 0.8}
             self.text(width - 0.12, 0.12, STAMP, va="top", ha="right", size=8, bbox=box)
 
     def text(self, x: float, y: float, text: str, **options: Any) -> None:
+        """Write a text at (x, y)."""
         self.figure.text(x / self.width, 1 - y / self.height, text, **options)
 
     def axes(self, x: float, y: float, width: float, height: float) -> Axes:
@@ -157,13 +167,13 @@ class _Sheet:
         )
 
 
-def _set_symbols(text: str, font: str = "bf") -> str:
+def set_symbols(text: str, font: str = "bf") -> str:
     """Write plain names with a subscript (F_e, T_u, K/N_p) as mathematics, all else as it is."""
     symbol = r"(?:K/)?\b[FTN]_[eup]\b"
-    return re.sub(symbol, lambda name: f"$\\math{font}{{{name[0]}}}$", _as_is(text))
+    return re.sub(symbol, lambda name: f"$\\math{font}{{{name[0]}}}$", as_is(text))
 
 
-def _as_is(text: str) -> str:
+def as_is(text: str) -> str:
     """Text of a dataset, with what matplotlib would take for mathematics kept as text.
 
     Characters that the font lacks are spelled out: another font would differ between machines.
@@ -180,16 +190,16 @@ def _characters() -> frozenset[int]:
 
 
 def _embedding(code: str) -> str:
-    return _as_is(visible(schema.embedding_label(code), 24))
+    return as_is(visible(schema.embedding_label(code), 24))
 
 
-def _draw_message(result: Result) -> Figure:
+def draw_message(result: Result) -> Figure:
     """Draw a panel that says why there is nothing to draw."""
-    sheet = _Sheet(result, 5.6, 1.7)
+    sheet = Sheet(result, 5.6, 1.7)
     axes = sheet.axes(0.1, 0.55, 5.4, 1.0)
     axes.set(xticks=[], yticks=[], facecolor="#f7f7f7")
     axes.spines[:].set_visible(False)
-    message = _set_symbols(textwrap.fill(result.missing, 66), "it")
+    message = set_symbols(textwrap.fill(result.missing, 66), "it")
     axes.text(0.5, 0.5, message, ha="center", va="center", transform=axes.transAxes)
     return sheet.figure
 
@@ -223,7 +233,14 @@ def _label_room(embeddings: Sequence[str]) -> float:
     return max(0.55, 0.25 + 0.085 * longest)
 
 
-def _n_text(sizes: Sequence[int]) -> str:
+def n_range(sizes: Sequence[int]) -> str:
+    """Write how many rows several values rest on: one number, or the lowest and the highest.
+
+    Examples
+    --------
+    >>> n_range([40, 43, 41]), n_range([40, 40])
+    ('40–43', '40')
+    """
     low, high = min(sizes), max(sizes)
     return f"{low}" if low == high else f"{low}–{high}"
 
@@ -237,7 +254,7 @@ def _column_sizes(numbers: pd.DataFrame, segments: Sequence[str]) -> list[str]:
     """Rows behind each column, as text: one number, or the range over the embeddings."""
     by_segment = numbers.groupby("segment")["n"]
     ends = zip(by_segment.min().items(), by_segment.max(), strict=True)
-    texts = {segment: _n_text((low, high)) for (segment, low), high in ends}
+    texts = {segment: n_range((low, high)) for (segment, low), high in ends}
     return [texts[segment] for segment in segments]
 
 
@@ -253,25 +270,26 @@ def _ratio_room(sizes: Sequence[str], segments: Sequence[str], cell: float) -> f
 
 
 def _ratio_axis(axes: Axes, numbers: pd.DataFrame, segments: Sequence[str]) -> None:
-    """Label the columns with the ratio and, below it, the rows that each rests on."""
+    """Label the columns with the ratio and, below it, the rows that each rests on.
+
+    Texts and not ticks, which take three times as long.
+    """
     width, height = _size_of(axes)
     cell = width / len(segments)
-    axes.set_xticks(np.arange(len(segments)) + 0.5, segments)
-    standing = _stand(segments, cell)
-    axes.tick_params(axis="x", length=0, pad=2, rotation=90 if standing else 0)
-    for tick, segment in zip(axes.get_xticklabels(), segments, strict=True):
-        if segment == "1.0":
-            tick.set_fontweight("bold")
     sizes = _column_sizes(numbers, segments)
-    below: dict[str, Any] = {"va": "top", "size": 6.5, "color": "#595959"}
-    rotation = 90 if _stand(sizes, cell) else 0
+    standing = _stand(segments, cell)
     y = -(_TICK_ROOM + (0.1 if standing else 0)) / height
-    place = axes.get_xaxis_transform()
-    for column, text in enumerate(sizes):
-        axes.text(column + 0.5, y, text, rotation=rotation, ha="center", transform=place, **below)
+    ratio: dict[str, Any] = {"va": "top", "size": 8, "rotation": 90 if standing else 0}
+    below: dict[str, Any] = {"va": "top", "size": 6.5, "color": "#595959"}
+    turned = 90 if _stand(sizes, cell) else 0
+    middle: dict[str, Any] = {"ha": "center", "transform": axes.get_xaxis_transform()}
+    for column, (segment, rows) in enumerate(zip(segments, sizes, strict=True), start=1):
+        weight = "bold" if segment == "1.0" else "normal"
+        axes.text(column - 0.5, -0.028 / height, segment, weight=weight, **ratio, **middle)
+        axes.text(column - 0.5, y, rows, rotation=turned, **below, **middle)
     left: dict[str, Any] = {"ha": "right", "transform": axes.transAxes}
     axes.text(-0.04 / width, -0.05 / height, "$K/N_p$", size=8, va="top", **left)
-    axes.text(-0.04 / width, y, "rows $n$", **left, **below)
+    axes.text(-0.04 / width, y, "rows n", **left, **below)
 
 
 def _size_of(axes: Axes) -> tuple[float, float]:
@@ -287,73 +305,113 @@ def _size_of(axes: Axes) -> tuple[float, float]:
 def _draw_heatmap(result: Result) -> Figure:
     """Draw embeddings by ratio: a value in each cell, one fixed scale, hatched where undefined."""
     numbers = result.numbers
-    value = "difference" if result.entry.kind == "difference" else "correlation"
     embeddings, segments = _grid(numbers)
     strips = _strips(segments)
     left, deep = _label_room(embeddings), 0.38 * len(embeddings)
     cell = _columns_width(len(strips[0]), left, 0.29)
     below = _ratio_room(_column_sizes(numbers, segments), segments, cell)
     step = deep + below + 0.14
-    hatched = bool(numbers[value].isna().any())
+    hatched = bool(_matrix(result).isna().any(axis=None))
     height = _HEADER + step * len(strips) + 0.54 + 0.18 * hatched
-    sheet = _Sheet(result, max(left + cell * len(strips[0]) + 0.15, _NARROWEST_SHEET), height)
-    colours = _scale(result)
+    sheet = Sheet(result, max(left + cell * len(strips[0]) + 0.15, _NARROWEST_SHEET), height)
     for i, strip in enumerate(strips):
         axes = sheet.axes(left, _HEADER + i * step, cell * len(strip), deep)
-        _draw_strip(axes, result, embeddings, strip, colours)
-    _draw_scale(sheet, result, colours, _HEADER + step * len(strips))
+        _draw_strip(axes, result, embeddings, strip)
+    _draw_scale(sheet, result, _HEADER + step * len(strips))
     if hatched:
         _explain_hatching(sheet, result)
     return sheet.figure
 
 
 def _draw_strip(
-    axes: Axes,
-    result: Result,
-    embeddings: Sequence[str],
-    segments: Sequence[str],
-    colours: ScalarMappable,
+    axes: Axes, result: Result, embeddings: Sequence[str], segments: Sequence[str]
 ) -> None:
-    """Draw the cells of some columns; cell k of the picture is row k of the numbers."""
-    value = "difference" if result.entry.kind == "difference" else "correlation"
-    axes.set(xlim=(0, len(segments)), ylim=(len(embeddings), 0))
-    rows, columns = ({name: i for i, name in enumerate(names)} for names in (embeddings, segments))
-    for k, point in enumerate(result.numbers.itertuples()):
-        if point.segment in columns:
-            place = columns[str(point.segment)], rows[str(point.embedding)]
-            gid = f"{result.entry.anchor}-cell-{k}"
-            _draw_cell(axes, place, float(getattr(point, value)), colours, gid)
-    axes.spines[:].set_visible(False)
+    """Draw the cells of some columns; what has no value shows the hatched ground."""
+    values = _matrix(result).reindex(index=embeddings, columns=segments)
+    if values.isna().any(axis=None):
+        axes.patch.set(**HATCH)
+    low, high = _limits(result)
+    seaborn.heatmap(
+        values,
+        vmin=low,
+        vmax=high,
+        cmap=_colour_map(result),
+        annot=values.map(short),
+        fmt="",
+        annot_kws={"size": 7 if _size_of(axes)[0] / len(segments) < 0.36 else 8},
+        linewidths=1.2,
+        xticklabels=False,
+        yticklabels=False,
+        cbar=False,
+        ax=axes,
+    )
+    _ink(axes, values)
+    axes.set(xlabel="", ylabel="")
     axes.set_yticks(np.arange(len(embeddings)) + 0.5, map(_embedding, embeddings))
     axes.tick_params(axis="y", length=0)
     _ratio_axis(axes, result.numbers, segments)
 
 
-def _scale(result: Result) -> ScalarMappable:
-    low, high = result.limits or (-1.0, 1.0)
-    name = DIFFERENCE_MAP if result.entry.kind == "difference" else CORRELATION_MAP
-    return ScalarMappable(Normalize(low, high), mpl.colormaps[name])
+def _ink(axes: Axes, values: pd.DataFrame) -> None:
+    """Write the values in black or white; seaborn's own choice falls to a contrast of 2.3 to 1."""
+    known = values.to_numpy()[values.notna().to_numpy()]
+    shades = axes.collections[0].to_rgba(known)
+    for text, shade in zip(axes.texts, shades, strict=True):
+        text.set_color(readable_on(shade))
 
 
-def _draw_cell(
-    axes: Axes, place: tuple[int, int], value: float, colours: ScalarMappable, gid: str
-) -> None:
-    white: dict[str, Any] = {"edgecolor": "white", "linewidth": 1.2}
-    if np.isnan(value):  # add_artist is quicker than add_patch: the limits are set already
-        axes.add_artist(Rectangle(place, 1, 1, gid=gid, **_HATCH))
-        axes.add_artist(Rectangle(place, 1, 1, fill=False, **white))
-        return
-    colour = colours.to_rgba(np.array(value))
-    axes.add_artist(Rectangle(place, 1, 1, gid=gid, facecolor=colour, **white))
-    axes.text(
-        place[0] + 0.5,
-        place[1] + 0.52,
-        short(value),
-        ha="center",
-        va="center",
-        size=7 if _size_of(axes)[0] / axes.get_xlim()[1] < 0.36 else 8,
-        color=_readable_on(colour),
-    )
+def _matrix(result: Result) -> pd.DataFrame:
+    """Values of a heatmap: a row an embedding, a column a segment, NaN where there is none."""
+    value = "difference" if result.entry.kind == "difference" else "correlation"
+    return result.numbers.pivot(index="embedding", columns="segment", values=value)
+
+
+def _limits(result: Result) -> tuple[float, float]:
+    return result.limits or (-1.0, 1.0)
+
+
+def _colour_map(result: Result) -> str:
+    return DIFFERENCE_MAP if result.entry.kind == "difference" else CORRELATION_MAP
+
+
+class Cell(NamedTuple):
+    """Where a cell of a heatmap is drawn: in these axes, that column and row, from 0."""
+
+    axes: Axes
+    column: int
+    row: int
+
+    def box(self) -> tuple[float, float, float, float]:
+        """Left, top, width and height as parts of the page, from its upper left corner."""
+        page = self.axes.get_position()
+        width = page.width / self.axes.get_xlim()[1]
+        height = page.height / self.axes.get_ylim()[0]
+        return page.x0 + self.column * width, 1 - page.y1 + self.row * height, width, height
+
+
+def cells(drawing: Figure, numbers: pd.DataFrame) -> list[Cell]:
+    """Find the cells of a heatmap.
+
+    Parameters
+    ----------
+    drawing
+        From `draw`, of a correlation or difference.
+    numbers
+        Of the result that was drawn.
+
+    Returns
+    -------
+    list of Cell
+        One for each row of the numbers, in their order.
+    """
+    embeddings, segments = _grid(numbers)
+    columns = {
+        segment: (axes, column)
+        for axes, strip in zip(drawing.axes, _strips(segments), strict=False)
+        for column, segment in enumerate(strip)
+    }
+    places = zip(numbers["segment"], numbers["embedding"], strict=True)
+    return [Cell(*columns[segment], embeddings.index(code)) for segment, code in places]
 
 
 def short(value: float) -> str:
@@ -369,28 +427,33 @@ def short(value: float) -> str:
     return f"{value:.2f}".replace("-", "−").replace("0.", ".", 1)
 
 
-def _readable_on(colour: Any) -> str:
-    """Black or white, whichever stands out more on a colour (relative luminance of WCAG)."""
+def readable_on(colour: Sequence[float]) -> str:
+    """Black or white, whichever stands out more on a colour (relative luminance of WCAG 2).
+
+    Examples
+    --------
+    >>> readable_on((1, 0.9, 0.2)), readable_on((0.1, 0.2, 0.5))
+    ('black', 'white')
+    """
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3]]
     luminance = float(np.dot([0.2126, 0.7152, 0.0722], linear))
-    return "#1a1a1a" if (luminance + 0.05) / 0.06 > 1.05 / (luminance + 0.05) else "white"
+    return "black" if (luminance + 0.05) ** 2 > 1.05 * 0.05 else "white"
 
 
-def _draw_scale(sheet: _Sheet, result: Result, colours: ScalarMappable, y: float) -> None:
+def _draw_scale(sheet: Sheet, result: Result, y: float) -> None:
     """Draw the colour scale with what it means, in shapes: matplotlib's own is a bitmap in SVG."""
     width = min(3.0, sheet.width - 1.6)
     axes = sheet.axes((sheet.width - width) / 2, y, width, 0.11)
-    low, high = result.limits or (-1.0, 1.0)
-    edges = np.linspace(low, high, 130)
-    steps = [Rectangle((edge, 0), high - edge, 1) for edge in edges[:-1]]  # overlap: no seams
-    shades = colours.to_rgba((edges[:-1] + edges[1:]) / 2)
-    axes.add_collection(PatchCollection(steps, fc=shades, lw=0, antialiased=False), autolim=False)
+    low, high = _limits(result)
+    edges = np.linspace(low, high, 102)
+    middles = (edges[None, :-1] + edges[None, 1:]) / 2
+    axes.pcolormesh(edges, (0, 1), middles, cmap=_colour_map(result), edgecolor="face")
     axes.set(xlim=(low, high), ylim=(0, 1), yticks=[])
     axes.set_xticks([low, 0, high], [f"{low:g}".replace("-", "−"), "0", f"{high:g}"])
     axes.spines[:].set_visible(False)
     axes.tick_params(labelsize=7)
     coefficient = COEFFICIENTS[result.coefficient]
-    symbols = [_symbol(measure) for measure in result.entry.measures]
+    symbols = [symbol(measure) for measure in result.entry.measures]
     if result.entry.kind == "correlation":
         axes.set_xlabel(f"{coefficient} of {symbols[0]} with the grade", size=8)
         return
@@ -401,12 +464,19 @@ def _draw_scale(sheet: _Sheet, result: Result, colours: ScalarMappable, y: float
     sheet.text(sheet.width / 2 + half, middle, f"{symbols[0]} better", ha="left", **sides)
 
 
-def _explain_hatching(sheet: _Sheet, result: Result) -> None:
+def _explain_hatching(sheet: Sheet, result: Result) -> None:
     text = f"hatched: fewer than {result.parameters.min_samples_ratio} rows, or undefined"
     sheet.text(sheet.width / 2, sheet.height - 0.06, text, ha="center", va="bottom", size=7)
 
 
-def _symbol(measure: str) -> str:
+def symbol(measure: str) -> str:
+    """Symbol of a measure as matplotlib's mathematics.
+
+    Examples
+    --------
+    >>> symbol("F")
+    '$F$'
+    """
     return f"${MEASURES[measure].symbol}$"
 
 
@@ -424,15 +494,13 @@ def _draw_distribution(result: Result) -> Figure:
     inner = cell * len(segments)
     top = _HEADER + 0.42
     height = top + len(embeddings) * (deep + gap) - gap + below + 0.1
-    sheet = _Sheet(result, max(left + inner + 0.15, _NARROWEST_SHEET), height)
-    axes = None
+    sheet = Sheet(result, max(left + inner + 0.15, _NARROWEST_SHEET), height)
     for row, embedding in enumerate(embeddings):
         axes = sheet.axes(left, top + row * (deep + gap), inner, deep)
         rows = numbers[numbers["embedding"] == embedding]
         _draw_stacks(axes, rows, segments)
         axes.set_ylabel(_embedding(embedding), rotation=0, ha="right", va="center")
         axes.set_xticks([])
-    assert axes is not None
     _ratio_axis(axes, numbers, segments)
     handles = [Patch(fc=c, ec="#8c8c8c", lw=0.4) for c in GRADE_COLOURS]
     labels = [f"grade {grade}" for grade in schema.GRADES]
@@ -457,18 +525,18 @@ def _draw_stacks(axes: Axes, rows: pd.DataFrame, segments: Sequence[str]) -> Non
     shares = rows.pivot(index="grade", columns="segment", values="share").reindex(columns=segments)
     heights = shares.reindex(schema.GRADES).to_numpy()
     tops = heights.cumsum(axis=0)
-    for grade, colour in enumerate(GRADE_COLOURS):
-        cells = [
-            Rectangle((column + 0.06, tops[grade, column] - height), 0.88, height)
-            for column, height in enumerate(heights[grade])
-            if not np.isnan(height)
-        ]
-        axes.add_collection(PatchCollection(cells, fc=colour, ec="white", lw=0.5), autolim=False)
+    columns = np.flatnonzero(~np.isnan(tops[0]))
+    sides = columns[:, None] + (0.06, 0.94, 0.94, 0.06)
+    for colour, high, height in zip(GRADE_COLOURS, tops, heights, strict=True):
+        low, high = (high - height)[columns], high[columns]
+        corners = np.dstack([sides, np.column_stack([low, low, high, high])])
+        cells = PolyCollection(list(corners), facecolor=colour, edgecolor="white", linewidth=0.5)
+        axes.add_collection(cells, autolim=False)
     rotation = 90 if _stand(["0.0"], _size_of(axes)[0] / len(segments)) else 0
     above: dict[str, Any] = {"va": "bottom", "size": 6.5}
     for column, mean in enumerate(np.array(schema.GRADES) @ heights):
         if np.isnan(mean):
-            axes.add_patch(Rectangle((column + 0.06, 0), 0.88, 1, **_HATCH))
+            axes.add_patch(Rectangle((column + 0.06, 0), 0.88, 1, **HATCH))
         else:
             axes.text(column + 0.5, 1.03, f"{mean:.1f}", ha="center", rotation=rotation, **above)
     axes.text(-0.02 * len(segments), 1.03, "mean", ha="right", color="#595959", **above)
@@ -492,21 +560,23 @@ def _draw_narrow_wide(result: Result) -> Figure:
     deep = line * len(embeddings) + 0.08
     panel = (7.2 - left - 0.15 - 0.15 * (len(widths) - 1)) / len(widths)
     height = top + len(datasets) * (deep + gap) + 0.5
-    sheet = _Sheet(result, 7.2, height)
+    sheet = Sheet(result, 7.2, height)
     for row, dataset in enumerate(datasets):
         y = top + row * (deep + gap)
         for column, width in enumerate(widths):
             axes = sheet.axes(left + column * (panel + 0.15), y, panel, deep)
             inside = (numbers["dataset"] == dataset) & (numbers["segment"] == width)
             _draw_dots(axes, result, numbers[inside], embeddings)
-            axes.tick_params(labelleft=column == 0, labelbottom=row == len(datasets) - 1)
+            axes.tick_params(labelbottom=row == len(datasets) - 1)
+            if column == 0:
+                axes.set_yticks(range(len(embeddings)), map(_embedding, embeddings))
             if row == 0:
-                axes.set_title(_WIDTH_TITLES.get(width, width), pad=5)
+                axes.set_title(_WIDTH_TITLES.get(width, width), pad=5, y=1)
         name = textwrap.fill(schema.DATASETS.get(dataset, ""), 11)
         sheet.text(
             0.1,
             y + deep / 2 - 0.03,
-            _as_is(visible(dataset, 10)),
+            as_is(visible(dataset, 10)),
             va="bottom",
             weight="bold",
             size=10,
@@ -541,8 +611,7 @@ def _draw_dots(axes: Axes, result: Result, cells: pd.DataFrame, embeddings: Sequ
     """Draw the measures of each embedding on one line, and say what has no value."""
     low, high = result.limits or (-1.0, 1.0)
     pad = 0.02 * (high - low)
-    axes.set(xlim=(low - pad, high + pad), ylim=(len(embeddings) - 0.4, -0.6))
-    axes.set_yticks(range(len(embeddings)), map(_embedding, embeddings))
+    axes.set(xlim=(low - pad, high + pad), ylim=(len(embeddings) - 0.4, -0.6), yticks=[])
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x", color="#e3e3e3", linewidth=0.6)
     axes.set_axisbelow(True)
@@ -553,25 +622,18 @@ def _draw_dots(axes: Axes, result: Result, cells: pd.DataFrame, embeddings: Sequ
         middle: dict[str, Any] = {"ha": "center", "va": "center", "transform": axes.transAxes}
         axes.text(0.5, 0.5, note, color="#737373", backgroundcolor="white", **middle)
         return
-    for row, embedding in enumerate(embeddings):
-        line = cells[cells["embedding"] == embedding]
-        _draw_line(axes, result, line.dropna(subset="correlation"), row)
-        undefined = line[line["correlation"].isna()]
-        if len(undefined):
-            note = _empty_line(undefined, result)
-            axes.text(high, row, note, size=6.5, color="#737373", va="center", ha="right")
-    sizes = f"$n$ {_n_text(cells['n'])}"
+    rows = cells["embedding"].map({code: row for row, code in enumerate(embeddings)})
+    ends = cells.groupby(rows)["correlation"].agg(["min", "max"]).dropna()
+    axes.hlines(ends.index, ends["min"], ends["max"], color="#c4c4c4", linewidth=1.4, zorder=2)
+    for measure, points in cells.groupby("measure", sort=False):
+        marks = _mark(str(measure), result.entry.measures)
+        axes.plot(points["correlation"], rows[points.index], label=measure, zorder=3, **marks)
+    for row, undefined in cells[cells["correlation"].isna()].groupby(rows):
+        note = _empty_line(undefined, result)
+        axes.text(high, row, note, size=6.5, color="#737373", va="center", ha="right")
+    sizes = f"n {n_range(cells['n'])}"
     top: dict[str, Any] = {"ha": "right", "va": "bottom", "transform": axes.transAxes}
     axes.text(1.0, 1.0, sizes, size=6.5, color="#595959", **top)
-
-
-def _draw_line(axes: Axes, result: Result, cells: pd.DataFrame, row: int) -> None:
-    """Draw one embedding: a mark for each measure, joined from the lowest to the highest."""
-    ends = [cells["correlation"].min(), cells["correlation"].max()]
-    axes.plot(ends, [row, row], color="#c4c4c4", linewidth=1.4, zorder=2)
-    for point in cells.itertuples():
-        marks = _mark(str(point.measure), result.entry.measures)
-        axes.plot([point.correlation], [row], label=str(point.measure), zorder=3, **marks)
 
 
 def _empty_line(undefined: pd.DataFrame, result: Result) -> str:
@@ -583,11 +645,11 @@ def _empty_line(undefined: pd.DataFrame, result: Result) -> str:
     return f"undefined: {names}"
 
 
-def _draw_mark_legend(sheet: _Sheet, measures: Sequence[str]) -> None:
+def _draw_mark_legend(sheet: Sheet, measures: Sequence[str]) -> None:
     handles = [Line2D([], [], **_mark(measure, measures)) for measure in measures]
     sheet.figure.legend(
         handles,
-        [_symbol(measure) for measure in measures],
+        [symbol(measure) for measure in measures],
         loc="upper center",
         bbox_to_anchor=(0.5, 1 - (_HEADER - 0.06) / sheet.height),
         ncols=len(measures),
@@ -609,7 +671,7 @@ _ILLUSTRATION = ((0.08, 1), (0.2, 2), (0.24, 1), (0.4, 3), (0.45, 2), (0.6, 4), 
 
 def _draw_schematic(result: Result) -> Figure:
     """Draw one retrieval judged twice, by a measure and by a grade, and many of them correlated."""
-    sheet = _Sheet(result, 7.2, 3.6)
+    sheet = Sheet(result, 7.2, 3.6)
     axes = sheet.axes(0, 0, 7.2, 3.6)
     axes.set(xlim=(0, 7.2), ylim=(3.6, 0))
     axes.axis("off")
@@ -618,7 +680,7 @@ def _draw_schematic(result: Result) -> Figure:
     values = result.numbers.set_index("measure")["value"]
     counts = f"$n_p = {EXAMPLE_PATTERN.count('1')}$,  $K = {len(EXAMPLE_PATTERN)}$"
     counts += f",  $N_p = {EXAMPLE_POSITIVES}$"
-    shown = ",  ".join(f"{_symbol(name)} = {values[name]:.2f}" for name in ("F", "nDCG", "T"))
+    shown = ",  ".join(f"{symbol(name)} = {values[name]:.2f}" for name in ("F", "nDCG", "T"))
     _draw_box(axes, (2.72, 0.6), (2.3, 0.95), f"a measure judges the ranking\n{counts}\n{shown}")
     _draw_box(axes, (2.72, 2.06), (2.3, 0.42), "an LLM answers from the top $K$")
     _draw_box(axes, (2.72, 2.76), (2.3, 0.42), "an LLM grades the answer: 4 of 5")
@@ -687,7 +749,7 @@ def _draw_ranking(axes: Axes) -> None:
     axes.plot(*zip(*bracket, strict=True), color="#5b6b7b", lw=1)
 
 
-def _draw_illustration(sheet: _Sheet) -> None:
+def _draw_illustration(sheet: Sheet) -> None:
     """Draw grade against measure for some made-up samples, with the trend."""
     axes = sheet.axes(5.78, 1.22, 1.3, 1.45)
     measure, grade = np.array(_ILLUSTRATION).T
@@ -793,7 +855,7 @@ def _tell_heatmap(result: Result) -> str:
     if values.empty:
         return f"{opening}No cell has a value.{_undefined_told(numbers[value])}"
     low, high = _ends(numbers, value)
-    told = f"From {low} to {high}, median {_number(values.median())}."
+    told = f"From {low} to {high}, median {decimal(values.median())}."
     if value == "difference":
         told += (
             f" {(values > 0).sum()} cells are above 0, {(values < 0).sum()} below and "
@@ -805,7 +867,7 @@ def _tell_heatmap(result: Result) -> str:
 def _ends(numbers: pd.DataFrame, value: str) -> tuple[str, str]:
     """Lowest and highest value, each with the cell that it stands in."""
     cells = (numbers.loc[numbers[value].idxmin()], numbers.loc[numbers[value].idxmax()])
-    low, high = (f"{_number(cell[value])} ({_place(cell)})" for cell in cells)
+    low, high = (f"{decimal(cell[value])} ({_place(cell)})" for cell in cells)
     return low, high
 
 
@@ -816,12 +878,19 @@ def _place(cell: pd.Series) -> str:
     return f"{label} at {cell['segment']}"
 
 
-def _number(value: float) -> str:
+def decimal(value: float) -> str:
+    """Write a value in full with two decimals, as the words for a figure do.
+
+    Examples
+    --------
+    >>> decimal(-0.05)
+    '−0.05'
+    """
     return f"{value:.2f}".replace("-", "−")
 
 
 def _rows_told(sizes: pd.Series) -> str:
-    return f"{_n_text(sizes)} rows a cell."
+    return f"{n_range(sizes)} rows a cell."
 
 
 def _undefined_told(values: pd.Series) -> str:

@@ -11,7 +11,6 @@ import base64
 import json
 import math
 import os
-import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +21,9 @@ import pandas as pd
 from retrieval_quality import (
     analysis,
     catalogue,
+    charts,
     export,
+    figures,
     markup,
     observations,
     schema,
@@ -35,6 +36,8 @@ from retrieval_quality.measures import MEASURES, lookup
 from retrieval_quality.parameters import COEFFICIENTS, Parameters
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from retrieval_quality.analysis import Result
     from retrieval_quality.catalogue import Entry
     from retrieval_quality.dataset import Dataset
@@ -43,9 +46,6 @@ if TYPE_CHECKING:
 SIMULATED = "Simulated data: this says nothing about real retrieval."
 
 _SMALLEST = 0.9  # of its own width, below which a picture scrolls instead of shrinking
-_SIZE = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
-_CELL = re.compile(r'<g id="[a-z0-9-]+-cell-(\d+)">\s*<path d="([^"]+)"')
-_POINT = re.compile(r"(-?[\d.]+) (-?[\d.]+)")
 
 
 @dataclass(frozen=True)
@@ -150,14 +150,18 @@ class Run:
             Number in the paper, or the anchor of an extra.
         """
         entry = _entry("figure", which)
-        result, written = self._result(entry), self._write(entry)
+        result = self._result(entry)
+        drawing = charts.draw(result)
+        written = self._write(entry, drawing)
         numbers = markup.details(
             f"The numbers of {entry.label}" if entry.number else "The numbers",
             markup.table(result.numbers, f"numbers of {entry.title}"),
         )
         folded = [] if result.numbers.empty else [numbers]
         caption, links = self._caption(entry, result), self._links(entry, written)
-        return self._shown(entry, [self._picture(result, written), caption, links, *folded])
+        return self._shown(
+            entry, [self._picture(result, drawing, written), caption, links, *folded]
+        )
 
     def table(self, which: int | str) -> Shown:
         """Show a table of the paper by its number, or one of a study by its anchor."""
@@ -219,13 +223,11 @@ class Run:
             self._results[entry.anchor] = studies.compute(entry, self.dataset, self.parameters)
         return self._results[entry.anchor]
 
-    def _picture(self, result: Result, written: list[Path]) -> str:
+    def _picture(self, result: Result, drawing: Figure, written: list[Path]) -> str:
         """Embed the drawing, so that it is there in any folder and without a network."""
-        from retrieval_quality import charts
-
         files = [path for path in written if path.suffix == ".svg"]
-        svg = files[0].read_bytes() if files else export.svg_bytes(charts.draw(result))
-        width, height, cells = _layout(svg.decode("utf-8"), result)
+        svg = files[0].read_bytes() if files else export.svg_bytes(drawing)
+        width, height, cells = _layout(drawing, result)
         alt = markup.escape(charts.alt_text(result))
         source = base64.b64encode(svg).decode("ascii")
         image = (
@@ -246,13 +248,13 @@ class Run:
         said = markup.prose(entry.caption(self.parameters))
         return f"<figcaption>{label} {said}{simulated}</figcaption>"
 
-    def _write(self, entry: Entry) -> list[Path]:
+    def _write(self, entry: Entry, drawing: Figure | None = None) -> list[Path]:
         """Write the files of an entry if a folder was named."""
         if not self.parameters.out:
             return []
         result = self._result(entry)
         written = replace(result, parameters=replace(self.parameters, out=""))
-        return export.write_result(written, self.dataset, self.parameters.out)
+        return export.write_result(written, self.dataset, self.parameters.out, drawing)
 
     def _links(self, entry: Entry, written: list[Path]) -> str:
         """Link the files of an entry within the book; elsewhere say where they are."""
@@ -650,24 +652,21 @@ def _doubts(entry: Entry) -> str:
     return f'<p class="rq-links">How sure is it: {" ".join(links)}</p>' if links else ""
 
 
-def _layout(svg: str, result: Result) -> tuple[int, int, list[tuple[float, ...]]]:
+def _layout(drawing: Figure, result: Result) -> tuple[int, int, list[tuple[Any, ...]]]:
     """Width and height of a drawing in pixels, and place and reading of each cell of a heat map.
 
     A cell is (left, top, width, height, text), in percent of the drawing.
     """
-    size = _SIZE.search(svg)
-    if size is None:
-        raise DataError(f"{result.entry.label}: the drawing has no size")
-    wide, high = map(float, size.groups())
-    cells = []
-    if result.entry.kind in ("correlation", "difference"):
-        rows = result.numbers.to_dict("records")
-        for number, path in _CELL.findall(svg):
-            xs, ys = zip(*((float(x), float(y)) for x, y in _POINT.findall(path)), strict=True)
-            left, top = 100 * min(xs) / wide, 100 * min(ys) / high
-            place = (left, top, 100 * max(xs) / wide - left, 100 * max(ys) / high - top)
-            cells.append((*(round(part, 2) for part in place), _reading(rows[int(number)])))
-    return round(wide * 96 / 72), round(high * 96 / 72), cells
+    width, height = (round(96 * inches) for inches in drawing.get_size_inches())
+    if result.missing or result.entry.kind not in ("correlation", "difference"):
+        return width, height, []
+    rows = result.numbers.to_dict("records")
+    places = (cell.box() for cell in figures.cells(drawing, result.numbers))
+    cells = [
+        (*(round(100 * part, 2) for part in place), _reading(row))
+        for place, row in zip(places, rows, strict=True)
+    ]
+    return width, height, cells
 
 
 def _reading(cell: dict[str, Any]) -> str:
