@@ -1,7 +1,7 @@
 """Tidy numbers in, matplotlib figures out; drawing only.
 
-Every figure is made under one style, whatever the user's own settings, without `pyplot` and
-without touching global state. Sizes are in inches and grow with the number of columns, so that
+Every figure is made under one style, whatever the user's own settings, without the figures of
+`pyplot` and without touching the settings. Sizes are in inches and grow with the number of columns, so that
 text stays as large as it is.
 """
 
@@ -272,7 +272,7 @@ def _ratio_room(sizes: Sequence[str], segments: Sequence[str], cell: float) -> f
 def _ratio_axis(axes: Axes, numbers: pd.DataFrame, segments: Sequence[str]) -> None:
     """Label the columns with the ratio and, below it, the rows that each rests on.
 
-    Texts and not ticks, which take three times as long.
+    Texts and not ticks: of those each is five artists, which takes longer.
     """
     width, height = _size_of(axes)
     cell = width / len(segments)
