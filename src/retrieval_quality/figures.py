@@ -1,8 +1,8 @@
 """Tidy numbers in, matplotlib figures out; drawing only.
 
 Every figure is made under one style, whatever the user's own settings, without the figures of
-`pyplot` and without touching the settings. Sizes are in inches and grow with the number of columns, so that
-text stays as large as it is.
+`pyplot` and without touching the settings. Sizes are in inches and grow with the number of
+columns, so that text stays as large as it is.
 """
 
 from __future__ import annotations
