@@ -93,8 +93,15 @@ def test_a_heatmap_holds_the_correlations_of_its_dataset(data):
     expected = directly(data, "T").loc["A"]
     got = result.numbers.set_index(["embedding", "segment"])["correlation"].dropna()
     assert got.to_dict() == expected.dropna().to_dict()
-    assert result.limits == (-1.0, 1.0)
     assert set(result.numbers["measure"]) == {"T"}
+
+
+def test_heatmaps_of_correlations_share_a_symmetric_scale(data):
+    results = [compute(e, data, RUN) for e in FIGURES.values() if e.kind == "correlation"]
+    ((low, high),) = {result.limits for result in results if not result.missing}
+    largest = max(r.numbers["correlation"].abs().max() for r in results if not r.missing)
+    assert low == -high
+    assert largest <= high < largest + 0.05 + 1e-9
 
 
 @pytest.mark.parametrize("number", [7, 10, 13, 18])

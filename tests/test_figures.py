@@ -7,6 +7,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import Normalize, to_hex, to_rgba
 from matplotlib.figure import Figure
 
@@ -441,3 +442,15 @@ def test_every_entry_has_words_of_a_readable_length(data, entry):
     assert text.startswith(entry.title)
     assert 20 < len(text) < 700
     assert "nan" not in text
+
+
+def test_a_long_reason_is_wrapped_and_lies_inside_the_panel():
+    reason = "The data has no control answers in samples_controls.json. " * 6
+    drawn = figures.draw(replace(differences([0.1]), missing=reason))
+    (text,) = drawn.axes[0].texts
+    assert text.get_text().count("\n") > 3
+    assert "u000a" not in text.get_text()
+    box = text.get_window_extent(FigureCanvasAgg(drawn).get_renderer())
+    panel = drawn.axes[0].get_window_extent()
+    assert panel.x0 < box.x0 < box.x1 < panel.x1
+    assert panel.y0 < box.y0 < box.y1 < panel.y1

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from retrieval_quality import correlation, schema, segments
-from retrieval_quality.catalogue import Entry, measure_name
+from retrieval_quality.catalogue import FIGURES, Entry, measure_name
 from retrieval_quality.errors import DataError
 from retrieval_quality.measures import MEASURES
 from retrieval_quality.parameters import COEFFICIENTS, Parameters
@@ -420,7 +420,24 @@ def _by_ratio(entry: Entry, dataset: Dataset, run: Parameters) -> Result:
     if numbers.empty:
         return nothing(entry, dataset, run, CELL_COLUMNS, coefficient)
     numbers = _complete(numbers, _segment_sizes(entry, dataset, run), run.min_samples_ratio)
-    return _cell_result(entry, dataset, run, numbers, coefficient, (-1.0, 1.0))
+    limit = _correlation_limit(Source(dataset), replace(run, out=""), coefficient)
+    return _cell_result(entry, dataset, run, numbers, coefficient, (-limit, limit))
+
+
+@lru_cache(maxsize=8)
+def _correlation_limit(source: Source, run: Parameters, coefficient: str) -> float:
+    """End of the scale that all heatmaps of correlations have in common."""
+    segmentation = ("ratio", run.min_samples_ratio)
+    drawn = [entry.measures for entry in FIGURES.values() if entry.kind == "correlation"]
+    measures = tuple(dict.fromkeys(measure for one in drawn for measure in one))
+    cells = _measured(source, run, segmentation, measures, (coefficient,), False)
+    return _limit(cells["correlation"])
+
+
+def _limit(values: pd.Series) -> float:
+    """Least step of the scale that holds all values; 1 where there is none."""
+    largest = values.abs().max()
+    return max(_SCALE_STEP, -_below(-largest)) if largest == largest else 1.0
 
 
 def _cell_result(
@@ -458,8 +475,7 @@ def _difference(entry: Entry, dataset: Dataset, run: Parameters) -> Result:
     numbers = found[found["dataset"] == entry.dataset].reset_index(drop=True)
     if numbers.empty:
         return nothing(entry, dataset, run, DIFFERENCE_COLUMNS, coefficient)
-    largest = found["difference"].abs().max()
-    limit = max(_SCALE_STEP, -_below(-largest)) if largest == largest else 1.0
+    limit = _limit(found["difference"])
     return Result(
         entry,
         run,

@@ -380,9 +380,8 @@ def _strip(path: Path) -> None:
         cell.metadata.pop("papermill", None)
         cell.metadata.pop("execution", None)
         if "injected-parameters" in cell.metadata.get("tags", []):
-            cell.metadata["tags"] = ["injected-parameters", "hide-input"]
-            prompt = "Parameters of this run"
-            cell.metadata["mystnb"] = {"code_prompt_show": prompt, "code_prompt_hide": prompt}
+            # a page shows all parameters in its header
+            cell.metadata["tags"] = ["injected-parameters", "remove-cell"]
     nbformat.write(notebook, path)
 
 

@@ -200,7 +200,7 @@ rounded ratio K/N_p (horizontal); F at the best α of the published grid. Segmen
                 return (
                     f"{coefficient} of {names[0]} with the response grade minus that of "
                     f"{names[1]} on {self.dataset_name}, {grid}; {self._at_alpha(run.alpha)}. "
-                    f"{fewest}{rows}"
+                    f"0 is exactly equal, .00 and −.00 are less than .005 apart. {fewest}{rows}"
                 )
             case "code":
                 return {

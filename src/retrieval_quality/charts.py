@@ -215,7 +215,7 @@ def _draw_ranges(result: Result) -> Figure:
             x = np.array([positions.index(p) for p in points["position"]]) + offset
             ends = points[["low", "high"]].to_numpy(dtype=float).T
             axes.vlines(x, *ends, color=marks[one]["color"], linewidth=1.1, zorder=2)
-            axes.plot(x, points["value"], linestyle="none", zorder=3, **marks[one])
+            axes.plot(x, points["value"], linestyle="none", zorder=3, clip_on=False, **marks[one])
         _label_positions(axes, part, positions)
     handles = [Line2D([], [], linestyle="none", **marks[one]) for one in series]
     _draw_legend(sheet, handles, [_series_label(one) for one in series], 0.52)
@@ -286,7 +286,7 @@ def _draw_curves(result: Result) -> Figure:
 
 # --- the board ------------------------------------------------------------------------------------
 
-_CELL = (1.12, 0.62)
+_CELL = (1.06, 0.62)
 
 
 def _draw_board(result: Result) -> Figure:
@@ -312,7 +312,7 @@ def _draw_board(result: Result) -> Figure:
             _draw_advice(axes, (x, y), places.get((name, position)))
     told = (
         "coloured: one measure is clearly best; grey: no clear winner, those below are level with "
-        "it; number: mean ρ with the grade"
+        f"it; number: {_axis(result)}"
     )
     filled = textwrap.fill(told, int(width / 0.062))
     sheet.text(0.1, sheet.height - 0.06, filled, va="bottom", size=7, color="#595959")

@@ -195,11 +195,13 @@ def _embedding(code: str) -> str:
 
 def draw_message(result: Result) -> Figure:
     """Draw a panel that says why there is nothing to draw."""
-    sheet = Sheet(result, 5.6, 1.7)
-    axes = sheet.axes(0.1, 0.55, 5.4, 1.0)
+    lines = [set_symbols(line, "it") for line in textwrap.wrap(result.missing, 66)]
+    deep = 0.4 + 0.16 * len(lines)
+    sheet = Sheet(result, 5.6, 0.65 + deep)
+    axes = sheet.axes(0.1, 0.55, 5.4, deep)
     axes.set(xticks=[], yticks=[], facecolor="#f7f7f7")
     axes.spines[:].set_visible(False)
-    message = set_symbols(textwrap.fill(result.missing, 66), "it")
+    message = "\n".join(lines)
     axes.text(0.5, 0.5, message, ha="center", va="center", transform=axes.transAxes)
     return sheet.figure
 
