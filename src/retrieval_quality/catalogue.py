@@ -578,7 +578,7 @@ def _declare_studies() -> dict[str, Study]:
             "controls-correlation",
             "Measures against what the documents add",
             "Correlation of measures with the grade less that of the same question without "
-            f"documents, T at α = ½. {ranges}.",
+            f"documents, T at α = ½. {ranges}. Bars: 95% bootstrap intervals by query.",
             "{coefficient} with the gain",
             measures=("R", "P", "T", "nDCG"),
         ),

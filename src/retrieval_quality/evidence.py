@@ -105,6 +105,8 @@ def gather(
     measures: Sequence[str] = ("F", "nDCG", "T"),
     require_2k: bool = False,
     coefficient: str = "spearman",
+    alpha: float | None = None,
+    grade: str = "grade",
     replicates: int = 400,
     seed: int = 1,
 ) -> Cells:
@@ -124,6 +126,10 @@ def gather(
         Only rows whose 2K row exists.
     coefficient : str
         One of ``spearman``, ``pearson``, ``kendall_b``, ``kendall_c``.
+    alpha : float, optional
+        Instead of that of the other datasets.
+    grade : str
+        Column of what is correlated with.
     replicates : int
         Weightings of the queries, those of `bootstrap.query_weights`.
     seed : int
@@ -146,17 +152,17 @@ def gather(
         min_samples=min_samples,
         columns=[*needed, "id"],
         require_2k=require_2k,
+        grade=grade,
     )
     query, distinct = counts.keys(["id"])
     drawn = query_weights(np.asarray(distinct["id"]).astype(str), replicates, seed)
     weights = np.hstack([np.ones((len(drawn), 1), dtype=np.uint8), drawn])
     datasets = counts.cells["dataset"].astype(str).to_numpy()
-    alphas = {
-        (dataset, measure.name): alpha
-        for measure in chosen
-        if measure.has_alpha
-        for dataset, alpha in _foreign_alphas(counts, measure.name, datasets, coefficient).items()
-    }
+    alphas: dict[tuple[str, str], float] = {}
+    for measure in chosen:
+        if measure.has_alpha:
+            best = _foreign_alphas(counts, measure.name, datasets, coefficient, alpha)
+            alphas |= {(dataset, measure.name): found for dataset, found in best.items()}
     values = {
         measure.name: replicate(
             counts,
@@ -183,9 +189,11 @@ def _mean_grades(counts: Counts, query: IntArray, weights: NDArray[np.uint8]) ->
 
 
 def _foreign_alphas(
-    counts: Counts, measure: str, datasets: NDArray[Any], coefficient: str
+    counts: Counts, measure: str, datasets: NDArray[Any], coefficient: str, given: float | None
 ) -> dict[str, float]:
-    """Best alpha of the mean over the other datasets' cells, for each dataset."""
+    """Best alpha of the mean over the other datasets' cells, or the one given, by dataset."""
+    if given is not None:
+        return {str(dataset): given for dataset in dict.fromkeys(datasets)}
     values, table = evaluate(counts, MEASURES[measure], ALPHAS)
     curves = curves_of(values, table)[:, :, COEFFICIENTS.index(coefficient)]
     found = {}

@@ -1006,18 +1006,20 @@ def _controls_correlation(entry: Study, dataset: Dataset, run: Parameters) -> Re
             f"documents, fewer than {run.min_samples_ratio}."
         )
         return _missing(entry, dataset, run, why)
-    cells = correlation.correlate(
+    cells = evidence.gather(
         alone,
         min_samples=run.min_samples_ratio,
         measures=entry.measures,
-        coefficients=(run.coefficient,),
+        coefficient=run.coefficient,
         alpha=evidence.FALLBACK_ALPHA,
         grade="gain",
+        replicates=REPLICATES,
+        seed=run.seed,
     )
-    if cells.empty:
+    if cells.frame.empty:
         why = f"No segment has {run.min_samples_ratio} rows with both grades."
         return _missing(entry, dataset, run, why)
-    numbers = _averaged(cells.assign(series=cells["measure"].astype(str)))
+    numbers = pool(cells, {name: cells.values[name] for name in entry.measures})
     means = numbers.groupby("series", sort=False)["value"].mean()
     told = ", ".join(f"{measure_name(str(n))} {_number(v)}" for n, v in means.items())
     return _result(entry, dataset, run, numbers, [f"Averaged over ranges and datasets: {told}."])
