@@ -156,6 +156,34 @@ def test_narrow_and_wide_segments_are_tested_apart():
     assert ["wide" in told for told in found] == [False, True]
 
 
+def test_the_spread_over_cells_is_without_the_noise_of_each():
+    rng = np.random.default_rng(3)
+    true = rng.normal(0, 0.1, 4000)
+    seen = true + rng.normal(0, 0.2, 4000)
+    replicates = seen + rng.normal(0, 0.2, (60, 4000))
+    spread = claims._spread(np.vstack([seen, replicates]))
+    assert spread[0] == pytest.approx(0.1, abs=0.015)
+    assert spread[1:].mean() == pytest.approx(0.1, abs=0.015)
+
+
+def test_peaks_are_sought_where_questions_of_several_n_p_meet():
+    frame = rows(n=40, datasets=("A",))
+    frame.loc[frame["K"] == 8, "Np"] = 5  # K/N_p 1.6, and 0.5 and 1.0 of N_p 4
+    more = frame[frame["K"] == 2].assign(Np=2, K=1, pattern="1", n_positives=1)  # 0.5 as well
+    mixed = pd.concat([frame, more], ignore_index=True)
+    ledger = claims.Ledger(Made(mixed), RUN, replicates=5)
+    assert ledger.mean_grade("A")[0].tolist() == [0.5]
+    one = claims.Ledger(Made(rows(n=40, datasets=("A",))), RUN, replicates=5)
+    assert one.mean_grade("A")[0].tolist() == [0.5, 1.0, 2.0]
+
+
+def test_trends_of_coefficients_are_those_of_differences():
+    conditions = claims._same_trends(claims.Ledger(Made(rows(n=40)), RUN, replicates=20))
+    assert len(conditions) == 3
+    assert all("T − nDCG" in condition.name for condition in conditions)
+    assert all(-1 <= condition.effect <= 1 for condition in conditions)
+
+
 def test_one_failing_condition_decides():
     good, bad = condition(1, [1, 1]), condition(-1, [-1, -1])
     assert claims.decide([good, bad]) == ("fails", bad)

@@ -17,7 +17,7 @@ _HIDDEN = {"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"}
 _JOINERS = "\u200c\u200d"  # needed to write some languages, and harmless
 _LONG = 60  # characters from which a cell of a table may break into lines
 _SUBSCRIPT = re.compile(r"\b([A-Za-z]{1,4})_([A-Za-z]{1,2})\b")
-_BELOW, _ABOVE = (255, 190, 120), (140, 190, 255)  # light enough for dark text at full strength
+_BELOW, _ABOVE = (240, 165, 80), (170, 150, 215)  # light enough for dark text at full strength
 
 
 def visible(text: Any) -> str:
@@ -119,7 +119,7 @@ def _number(value: Any, whole: bool) -> str:
 
 
 def shade(value: float, scale: float) -> str:
-    """Shade a cell: towards orange below zero, towards blue above, white at zero."""
+    """Shade a cell: towards orange below zero, towards purple above, white at zero."""
     if math.isnan(value):
         return '<td class="rq-value">–</td>'
     strength = min(abs(value) / scale, 1.0) * 0.75

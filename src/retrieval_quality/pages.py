@@ -473,7 +473,7 @@ class Run:
         ]
         stamp = f'<p class="rq-simulated">{SIMULATED}</p>' if self.dataset.simulated else ""
         index = "".join(_claim_line(claim) for claim in ledger)
-        head = "".join(f'<th scope="col">{title}</th>' for title in ("", "claim", "verdict"))
+        head = "".join(f'<th scope="col">{title}</th>' for title in ("", "verdict", "claim"))
         rows = f"<thead><tr>{head}</tr></thead><tbody>{index}</tbody>"
         table = markup.scrolling(rows, "claims of the paper")
         cards = "".join(_claim_card(claim) for claim in ledger)
@@ -560,8 +560,8 @@ def _claim_line(claim: dict[str, Any]) -> str:
     number = int(claim["id"].removeprefix("claim-"))
     return (
         f'<tr><th scope="row"><a href="#{claim["id"]}">{number}</a></th>'
-        f'<td class="rq-long">{markup.prose(claim["statement"])}</td>'
-        f"<td>{markup.escape(claim['verdict'])}</td></tr>"
+        f"<td>{markup.escape(claim['verdict'])}</td>"
+        f'<td class="rq-long">{markup.prose(claim["statement"])}</td></tr>'
     )
 
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 REPLICATES = 400
 """Bootstrap replicates of means over segments."""
-CELL_REPLICATES = 1000
+CELL_REPLICATES = 2000
 """Bootstrap replicates of single segments."""
 LEVEL = 0.95
 DISCOVERIES = 0.05
@@ -339,7 +339,7 @@ def _coincide(cells: Cells, names: Sequence[str]) -> list[str]:
 
 _BASE = ("F", "nDCG", "T", "Tu", "P", "R")
 """Measures that are gathered together."""
-_BASE_2K = ("F", "Fe", "R")
+_BASE_2K = ("F", "Fe", "R", "P")
 
 
 def _less_recall(entry: Study, dataset: Dataset, run: Parameters) -> pd.DataFrame:
@@ -408,6 +408,8 @@ def _recall_kept(entry: Study, dataset: Dataset, run: Parameters) -> Result:
         f"({part.loc[part['kept'].idxmax(), 'dataset']}) of recall's correlation."
         for name, part in known.groupby("measure", sort=False)
     ]
+    if "Fe" in entry.measures and len(wide.frame):
+        notes.append(_on_its_rows(wide))
     lacking = int(numbers["kept"].isna().sum())
     if lacking:
         notes.append(
@@ -415,6 +417,20 @@ def _recall_kept(entry: Study, dataset: Dataset, run: Parameters) -> Result:
             "cannot be told from 0, or nothing is defined."
         )
     return _result(entry, dataset, run, numbers, notes)
+
+
+def _on_its_rows(cells: Cells) -> str:
+    """Set F_e beside precision on the rows that F_e has."""
+    names, which = ("Fe", "P", "R"), np.ones(len(cells.frame), dtype=bool)
+    samples, which = _samples(cells, names, which)
+    if len(samples) < len(names):
+        return "F_e is not defined on all rows that have a 2K row."
+    fe, precision, recall = (_number(samples[name][0]) for name in names)
+    return (
+        f"F_e has fewer rows than the others, those whose 2K row exists, and recall is another "
+        f"there: over all {int(which.sum())} segments of these rows F_e has {fe}, P {precision} "
+        f"and R {recall}."
+    )
 
 
 def _kept(
@@ -469,7 +485,7 @@ def _recall_across(entry: Study, dataset: Dataset, run: Parameters) -> Result:
     ]
     notes.append(
         "In a segment of one exact ratio P and R order rows alike, so that their correlation is 1 "
-        "by construction; only the rounding of ratios takes it below 1 there."
+        "by construction. Where a segment rounds several ratios into one it can be below 1."
     )
     return _result(entry, dataset, run, numbers, notes)
 
@@ -567,7 +583,8 @@ def _marked(entry: Study, dataset: Dataset, run: Parameters) -> Result:
     needed = math.ceil(round(least * len(known) / DISCOVERIES, 6))
     limit_told = (
         f"With {CELL_REPLICATES:,} replicates no p-value is below {least:.4f}, so that cells only "
-        f"stand where {needed} or more of these {len(known)} reach it."
+        f"stand where {needed} or more of these {len(known)} reach it; "
+        f"{int((known['p_value'] <= least).sum())} do."
     )
     notes = [told, limit_told]
     lacking = int(numbers["low"].isna().sum())
