@@ -180,6 +180,23 @@ def test_a_server_that_cannot_start_says_why(tmp_path, monkeypatch):
 
 
 @linux
+@pytest.mark.parametrize("closed", [(0,), (0, 1), (1,), (0, 1, 2)])
+def test_closed_standard_streams_do_no_harm(tmp_path, closed):
+    code = (
+        f"import os\nfor number in {closed}: os.close(number)\n"
+        "import json, pathlib, sys\nfrom retrieval_quality import kernels\n"
+        "kernels._PRELOADED, kernels._warm_up = (), int\n"
+        "with kernels.forks(json.loads(sys.argv[1])) as run:\n"
+        "    pathlib.Path(sys.argv[2]).write_text(run(sys.argv[3:]))"
+    )
+    given = arguments(tmp_path / "a", "print('ran')")
+    told = tmp_path / "told"
+    subprocess.run([sys.executable, "-c", code, json.dumps(ENVIRONMENT), told, *given], check=False)
+    assert told.read_text() == ""
+    assert said(tmp_path / "a") == "ran\n"
+
+
+@linux
 def test_papermill_that_is_killed_is_no_success(papermill, tmp_path):
     kill = "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"
     assert papermill(arguments(tmp_path / "a", kill)).endswith("without saying why")

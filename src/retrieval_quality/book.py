@@ -501,7 +501,7 @@ def _execute_all(
             _KERNEL_ENVIRONMENT
             | {"IPYTHONDIR": str(folder / "ipython"), FIGURES_LINK: "../figures"}
         ) as papermill,
-        tqdm(total=len(work), desc="notebooks", unit="") as progress,
+        tqdm(total=len(work), desc="notebooks", unit="", disable=sys.stderr is None) as progress,
     ):
         running = {
             pool.submit(_execute, papermill, source, pages / source.name, values): source

@@ -96,20 +96,29 @@ def forks(environment: Mapping[str, str]) -> Iterator[Papermill]:
     control, theirs = socket.socketpair()
     with control, tempfile.TemporaryFile() as log:
         with theirs:
+            number = _above_standard(theirs)
             server = subprocess.Popen(
-                [sys.executable, "-c", _SERVE.format(theirs.fileno())],
+                [sys.executable, "-c", _SERVE.format(number)],
                 env={**os.environ, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[number],
                 process_group=0,
             )
+            os.close(number)
         try:
             yield lambda arguments: _answer(control, arguments, log.fileno())
         finally:
             os.killpg(server.pid, signal.SIGKILL)
             server.wait()
+
+
+def _above_standard(end: socket.socket) -> int:
+    """Copy a descriptor past 0, 1 and 2: where one of them is closed, a socket may have it."""
+    import fcntl
+
+    return fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3)
 
 
 def _answer(control: socket.socket, arguments: Sequence[str], log: int) -> str:
