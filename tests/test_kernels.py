@@ -227,6 +227,31 @@ def test_nothing_is_left_of_a_build_that_is_stopped(tmp_path, number):
     assert ended(processes)
 
 
+@linux
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_build_that_is_stopped_while_its_server_imports_leaves_nothing(tmp_path, number):
+    (tmp_path / "slow.py").write_text(
+        f"import pathlib, time; pathlib.Path({str(tmp_path / 'importing')!r}).touch()\n"
+        "time.sleep(60)\n"
+    )
+    code = (
+        "from retrieval_quality import kernels\n"
+        "kernels._SERVE = 'from retrieval_quality import kernels;'"
+        " 'kernels._PRELOADED = (\"slow\",); kernels.serve({})'\n"
+        "with kernels.forks({}) as run: run(['a'])"
+    )
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    build = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path})
+    until = time.monotonic() + 60
+    while not (tmp_path / "importing").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    processes = family(build.pid)
+    assert len(processes) == 2
+    os.kill(build.pid, number)
+    build.wait(10)
+    assert ended(processes, 5)
+
+
 def test_elsewhere_each_notebook_has_new_processes(tmp_path, monkeypatch):
     monkeypatch.setattr(kernels, "_CAN_FORK", False)
     with kernels.forks(ENVIRONMENT) as run:

@@ -150,9 +150,11 @@ def serve(number: int) -> None:
         Descriptor of the socket on which it is sent sockets: one for each notebook, from which
         papermill's arguments are read and to which the answer is written.
     """
+    _end_with_parent(signal.SIGKILL)  # nobody reads the socket yet
     for name in _PRELOADED:
         importlib.import_module(name)
     _warm_up()
+    _end_with_parent(0)  # from here on the socket says so, and what was started ends too
     gc.freeze()  # what is shared with the forks is never looked at, which would copy it
     control = socket.socket(fileno=number)
     while True:
@@ -167,6 +169,13 @@ def serve(number: int) -> None:
                 control.close()
                 _serve_one(asked)
                 return  # to the end of the program, as any other process
+
+
+def _end_with_parent(number: int) -> None:
+    """Have this process sent a signal when the one that started it ends; 0 for none."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(1, number)  # PR_SET_PDEATHSIG
 
 
 def _warm_up() -> None:
