@@ -146,6 +146,15 @@ def test_a_number_outside_its_interval_is_explained():
     assert "outside its interval" not in str(condition(1.5, [1, 2, 2]))
 
 
+@pytest.mark.parametrize(
+    ("data", "told"), [(0.5, "x: 0.500 no interval, n"), (np.nan, "x: undefined, n")]
+)
+def test_what_is_not_known_is_said_in_words(data, told):
+    said = str(claims.Condition("x", np.array([data, np.nan, np.nan]), (0.0, np.inf), 7, 2))
+    assert told in said
+    assert "nan" not in said
+
+
 def test_what_is_only_shown_has_no_verdict():
     assert str(condition(1.5, [1, 2], inside=claims.ANY)).endswith("shown, not tested")
 

@@ -274,3 +274,10 @@ def test_the_picture_of_optimism_shows_the_same_segments_for_every_alpha(made):
     means = result.numbers[defined].pivot(index=by, columns="series", values="value").dropna()
     assert len(means)
     assert means.le(means[studies.BEST] + 1e-8, axis=0).all().all()
+
+
+def test_where_nothing_can_be_cross_fitted_that_is_said(made, monkeypatch):
+    monkeypatch.setattr(studies, "_rows", lambda *_: made.scored().assign(grade=3.0))
+    result = studies.compute(catalogue.STUDIES["study-alpha-optimism"], made, RUN)
+    assert result.notes[0] == "No segment has a cross-fitted value."
+    assert not [note for note in result.notes if "nan" in note]

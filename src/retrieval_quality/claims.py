@@ -124,7 +124,9 @@ class Condition:
 
     def __str__(self) -> str:
         low, high = self.interval
-        numbers = f"{self.effect:.3f} [{low:.3f}, {high:.3f}]".replace("-", "−")
+        interval = "no interval" if np.isnan(low) else f"[{low:.3f}, {high:.3f}]"
+        numbers = "undefined" if np.isnan(self.effect) else f"{self.effect:.3f} {interval}"
+        numbers = numbers.replace("-", "−")
         verdict = "shown, not tested" if self.inside == ANY else self.verdict
         notes = [self.void, "" if low <= self.effect <= high or np.isnan(low) else _OUTSIDE]
         told = f"{self.name}: {numbers}, n = {self.n:,} in {self.cells} segments: {verdict}"

@@ -739,11 +739,13 @@ def _alpha_optimism(entry: Study, dataset: Dataset, run: Parameters) -> Result:
     optimism, loss = crossed["optimism"].dropna(), foreign["loss"].dropna()
     shared = foreign.loc[loss.index, _KEYS] if len(loss) else crossed[_KEYS]
     numbers = _averaged(cells.merge(shared, on=_KEYS))
-    told = (
-        f"The maximum on the same rows is above the cross-fitted value by "
-        f"{_number(optimism.mean())} on average over {len(optimism)} segments, at most by "
-        f"{_number(optimism.max())}."
-    )
+    told = "No segment has a cross-fitted value."
+    if len(optimism):
+        told = (
+            f"The maximum on the same rows is above the cross-fitted value by "
+            f"{_number(optimism.mean())} on average over {len(optimism)} segments, at most by "
+            f"{_number(optimism.max())}."
+        )
     notes = [told]
     if len(loss):
         notes.append(
