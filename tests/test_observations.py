@@ -107,3 +107,14 @@ def test_what_stands_beside_the_best_of_all_alpha(difference, stands, told):
     marked = cells(segment=["5.0", "0.5"], first="Tu", second="T", difference=[difference, np.nan])
     marked["stands"] = [stands, False]
     assert told in observations.beside_exact(GRID, ("Tu", "T"), marked)[-1]
+
+
+def test_embeddings_without_a_value_are_not_counted_among_those_ahead():
+    numbers = cells(
+        embedding=["ME5S", "AML12v2", "ME5S", "AML12v2"],
+        segment=["0.1", "0.1", "0.2", "0.2"],
+        difference=[0.1, np.nan, 0.1, -0.1],
+    )
+    assert said(7, numbers)[1] == (
+        "At K/N_p = 0.1, T is ahead for every embedding that has a value there."
+    )

@@ -200,15 +200,17 @@ def _difference(result: Result) -> list[str]:
         )
         + "."
     ]
-    by_ratio = known.groupby("segment")["difference"].agg(["min", "max"])
+    by_ratio = known.groupby("segment")["difference"].agg(["min", "max", "size"])
     by_ratio = by_ratio.sort_index(key=lambda names: names.astype(float))
     for side, chosen in {
         "ahead": by_ratio.index[by_ratio["min"] > 0],
         "behind": by_ratio.index[by_ratio["max"] < 0],
     }.items():
         if len(chosen):
+            lacking = by_ratio.loc[chosen, "size"].min() < result.numbers["embedding"].nunique()
+            there = " that has a value there" if lacking else ""
             said.append(
-                f"At K/N_p = {_listed(list(chosen))}, {first} is {side} for every embedding."
+                f"At K/N_p = {_listed(list(chosen))}, {first} is {side} for every embedding{there}."
             )
     return said
 
