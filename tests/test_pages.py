@@ -254,7 +254,7 @@ def test_remarks_on_a_difference_count_and_place():
             "−0.300 (AM at K/N_p = 10.0, n = 500) to +0.200 (EM at K/N_p = 0.5, n = 1,000)."
         ),
         "At K/N_p = 0.5, T is ahead for every embedding.",
-        "At K/N_p = 10.0, T is behind for every embedding.",
+        "At K/N_p = 10.0, T is behind for every embedding that has a value there.",
     ]
 
 

@@ -476,7 +476,7 @@ def _declare_studies() -> dict[str, Study]:
             **more,
         )
 
-    honest = "α is taken from the other datasets. Bars: 95% bootstrap intervals by query."
+    honest = "α is taken from the other datasets (½ without any). Bars: 95% bootstrap intervals by query."
     ranges = "Means over the embeddings and over the segments of a range of K/N_p"
     curves = [
         study(

@@ -359,7 +359,7 @@ PAPER = tuple(schema.DATASETS)
 def _peak(ledger: Ledger, dataset: str) -> list[Condition]:
     """Ratio of the best mean grade, and how far the grade falls to both ends."""
     ratios, grades, which = ledger.mean_grade(dataset)
-    if len(ratios) < 3:
+    if len(ratios) < 3 or not np.ptp(grades[0]):
         return []
     best = ratios[grades.argmax(axis=1)]
     fall = grades.max(axis=1) - np.maximum(grades[:, 0], grades[:, -1])

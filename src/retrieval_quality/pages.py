@@ -480,7 +480,8 @@ class Run:
         file = self._ledger_file(ledger)
         ours = (
             "What counts as little, near, high, moderate or alike is this book's choice, stated in "
-            "each test: the paper gives no thresholds."
+            "each test: the paper gives no thresholds. Where a claim names no coefficient it is "
+            "Spearman's, at the α of the other datasets, whatever the run asks for elsewhere."
         )
         return Shown(f"{stamp}<p>{markup.escape(told)}. {ours}</p>{file}{table}{cards}", told)
 

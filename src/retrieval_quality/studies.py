@@ -330,7 +330,7 @@ def _coincide(cells: Cells, names: Sequence[str]) -> list[str]:
             groups.append([name])
     return [
         f"{', '.join(map(measure_name, group[:-1]))} and {measure_name(group[-1])} order the rows "
-        "of every segment alike, at the α that other datasets chose: their marks coincide, and "
+        "of every segment alike, at the α of this page: their marks coincide, and "
         "nothing here tells them apart."
         for group in groups
         if len(group) > 1
