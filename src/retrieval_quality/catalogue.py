@@ -476,7 +476,8 @@ def _declare_studies() -> dict[str, Study]:
             **more,
         )
 
-    honest = "α is taken from the other datasets (½ without any). Bars: 95% bootstrap intervals by query."
+    bars = "Bars: 95% bootstrap intervals by query."
+    honest = f"α is taken from the other datasets (½ without any). {bars}"
     ranges = "Means over the embeddings and over the segments of a range of K/N_p"
     curves = [
         study(
