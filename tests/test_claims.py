@@ -190,6 +190,7 @@ def test_trends_of_coefficients_are_those_of_differences():
     conditions = claims._same_trends(claims.Ledger(Made(rows(n=40)), RUN, replicates=20))
     assert len(conditions) == 3
     assert all("T − nDCG" in condition.name for condition in conditions)
+    assert {(condition.n, condition.cells) for condition in conditions} == {(480, 8)}
     assert all(-1 <= condition.effect <= 1 for condition in conditions)
 
 

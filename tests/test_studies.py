@@ -258,6 +258,13 @@ def test_the_notebooks_name_the_number_of_replicates(notebook, request):
     assert f"{studies.REPLICATES} replicates" in text
 
 
+def test_the_page_of_intervals_names_their_replicates_and_the_least_p_value(monkeypatch):
+    monkeypatch.undo()
+    text = (ROOT / "notebooks" / "intervals.md").read_text(encoding="utf-8")
+    assert f"**Intervals.** {studies.CELL_REPLICATES:,} times" in text
+    assert f"2/{studies.CELL_REPLICATES + 1}" in text
+
+
 def test_measures_that_cannot_be_told_apart_are_named():
     cells = made_cells([[0.2, np.nan, 0.9]] * 3)
     cells.values["P"], cells.values["R"] = cells.values["T"].copy(), cells.values["T"] + 0.1

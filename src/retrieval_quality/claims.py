@@ -646,7 +646,7 @@ def _same_trends(ledger: Ledger) -> list[Condition]:
     rng = np.random.default_rng(run.seed)
     drawn = rng.integers(whole.sum(), size=(ledger.replicates, whole.sum()))
     picks = np.vstack([np.arange(whole.sum()), drawn])
-    n = int(wide.reset_index().drop_duplicates(["dataset", "embedding", "segment"])["n"].sum())
+    n = int(by_measure["spearman"].reset_index().loc[whole, "n"].sum())
     conditions = []
     for name in ("pearson", "kendall_b", "kendall_c"):
         ranks = [
