@@ -17,7 +17,8 @@ from typing import Any
 
 import pandas as pd
 
-from retrieval_quality import bootstrap, sources
+from retrieval_quality import sources
+from retrieval_quality.statistics import bootstrap
 
 PAIRS = (("T", "F"), ("Tu", "T"), ("nDCG", "F"), ("T", "nDCG"))
 

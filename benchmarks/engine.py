@@ -24,10 +24,16 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from retrieval_quality import segments, sources
-from retrieval_quality.correlation import ALPHAS, COEFFICIENTS, correlate, curves_of, maximum
-from retrieval_quality.counts import count_rows, evaluate
-from retrieval_quality.measures import MEASURES
+from retrieval_quality import sources
+from retrieval_quality.measures import MEASURES, segments
+from retrieval_quality.statistics.correlation import (
+    ALPHAS,
+    COEFFICIENTS,
+    correlate,
+    curves_of,
+    maximum,
+)
+from retrieval_quality.statistics.counts import count_rows, evaluate
 
 MEASURED = ("F", "T")
 COLUMNS = ["n_positives", "K", "Np"]
@@ -84,7 +90,7 @@ def first_call(cache: str | None) -> float:
     """Seconds of the first `correlate` of a process, its imports not counted."""
     program = (
         "import time, pandas as pd\n"
-        "from retrieval_quality.correlation import correlate\n"
+        "from retrieval_quality.statistics.correlation import correlate\n"
         "rows = pd.DataFrame({'dataset': 'A', 'E': 'E', 'K': 4, 'Np': 4,\n"
         "                     'n_positives': [1, 2, 3], 'grade': [1, 2, 4]})\n"
         "start = time.perf_counter()\n"

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
-from retrieval_quality import bootstrap
+from retrieval_quality.statistics import bootstrap
 
 ROWS_PER_QUERY = 4
 POPULATION = 60_000

@@ -19,7 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
-CONVERT = "from retrieval_quality.dataset import open_path; open_path({path!r}, progress=False)"
+CONVERT = (
+    "from retrieval_quality.data.dataset import open_path; open_path({path!r}, progress=False)"
+)
 READERS = {
     "open_path, first time": CONVERT,
     "open_path, from the cache": CONVERT,

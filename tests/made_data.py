@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from retrieval_quality.dataset import Dataset, open_path
+from retrieval_quality.data.dataset import Dataset, open_path
 
 EMBEDDINGS = ("AML12v2", "ME5S")
 

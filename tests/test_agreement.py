@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from scipy.stats import kendalltau
 
-from retrieval_quality import agreement
 from retrieval_quality.errors import DataError, UsageError
+from retrieval_quality.statistics import agreement
 
 REFERENCE = Path(__file__).parents[1].parent / "shared" / "reference"
 N = None

@@ -10,10 +10,12 @@ import pandas as pd
 import pytest
 
 import made_data
-from retrieval_quality import analysis, catalogue, correlation, dataset
-from retrieval_quality.analysis import compute
+from retrieval_quality.data import dataset
 from retrieval_quality.errors import DataError
+from retrieval_quality.exhibits import analysis, catalogue
+from retrieval_quality.exhibits.analysis import compute
 from retrieval_quality.parameters import Parameters
+from retrieval_quality.statistics import correlation
 
 SHARED = Path(__file__).parents[1].parent / "shared"
 RUN = Parameters(min_samples_ratio=5, min_samples_width=10)

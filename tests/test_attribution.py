@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from retrieval_quality.attribution import PARTS, Support, common_support, shares
+from retrieval_quality.statistics.attribution import PARTS, Support, common_support, shares
 
 
 def grid(d=3, r=4, e=2):

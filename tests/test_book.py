@@ -14,8 +14,10 @@ import jupytext
 import nbformat
 import pytest
 
-from retrieval_quality import book, catalogue, simulate
+from retrieval_quality.book import build as book
+from retrieval_quality.data import simulate
 from retrieval_quality.errors import DataError, UsageError
+from retrieval_quality.exhibits import catalogue
 from retrieval_quality.parameters import Parameters
 
 ROOT = Path(__file__).parents[1]
@@ -220,8 +222,8 @@ def test_a_notebook_without_kernelspec_runs(tmp_path):
 def test_a_book_is_built_in_a_folder_with_blanks_in_an_ascii_locale(tree, small):
     # In a repository that is known, so that there are launch buttons too.
     code = (
-        "import sys; from retrieval_quality import book; from retrieval_quality.parameters import "
-        "Parameters\nif __name__ == '__main__':\n    "
+        "import sys; from retrieval_quality.book import build as book; "
+        "from retrieval_quality.parameters import Parameters\nif __name__ == '__main__':\n    "
         "print(book.build(Parameters(data=sys.argv[1]), sys.argv[2], root=__import__('pathlib')"
         ".Path(sys.argv[3])).name)"
     )

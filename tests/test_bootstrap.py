@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from retrieval_quality import bootstrap
-from retrieval_quality.correlation import ALPHAS, COEFFICIENTS, COLUMNS, correlate
 from retrieval_quality.errors import DataError, UsageError
 from retrieval_quality.measures import MEASURES
+from retrieval_quality.statistics import bootstrap
+from retrieval_quality.statistics.correlation import ALPHAS, COEFFICIENTS, COLUMNS, correlate
 
 SCIPY = {
     "spearman": lambda x, y: stats.spearmanr(x, y).statistic,

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from retrieval_quality import catalogue, schema
+from retrieval_quality.data import schema
 from retrieval_quality.errors import UsageError
+from retrieval_quality.exhibits import catalogue
 from retrieval_quality.measures import MEASURES
 from retrieval_quality.parameters import COEFFICIENTS, Parameters
 

@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 
 import made_data
-from retrieval_quality import catalogue, charts, export, figures, markup, pages, studies
+from retrieval_quality import markup
+from retrieval_quality.book import pages
+from retrieval_quality.exhibits import catalogue, charts, export, figures, studies
 from retrieval_quality.parameters import Parameters
 
 RUN = Parameters(min_samples_ratio=5)

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from retrieval_quality import bootstrap, catalogue, claims, evidence
-from retrieval_quality.correlation import correlate
+from retrieval_quality.exhibits import catalogue, claims
 from retrieval_quality.parameters import Parameters
+from retrieval_quality.statistics import bootstrap, evidence
+from retrieval_quality.statistics.correlation import correlate
 
 
 def rows(n=60, seed=1, datasets=("A", "M"), grades=None):

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import made_data
 from retrieval_quality import cli
-from retrieval_quality.correlation import COLUMNS
+from retrieval_quality.statistics.correlation import COLUMNS
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from retrieval_quality.controls import pair, summarise
 from retrieval_quality.errors import UsageError
+from retrieval_quality.statistics.controls import pair, summarise
 
 
 def scored(n=6, grades=(2.0, 5.0)):

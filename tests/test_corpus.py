@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from retrieval_quality.data.schema import dataset_of, subset_of
 from retrieval_quality.errors import DataError, UsageError
 from retrieval_quality.pipeline import corpus, files, readers
 from retrieval_quality.pipeline.corpus import build
-from retrieval_quality.schema import dataset_of, subset_of
 
 SOURCES = Path(__file__).parents[1].parent / "shared" / "real" / "sources"
 

@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from retrieval_quality import counts
-from retrieval_quality.correlation import (
+from retrieval_quality.errors import DataError, UsageError
+from retrieval_quality.measures import MEASURES
+from retrieval_quality.statistics import counts
+from retrieval_quality.statistics.correlation import (
     ALPHAS,
     COEFFICIENTS,
     COLUMNS,
@@ -18,9 +20,7 @@ from retrieval_quality.correlation import (
     curves_of,
     differences,
 )
-from retrieval_quality.counts import count_rows, evaluate
-from retrieval_quality.errors import DataError, UsageError
-from retrieval_quality.measures import MEASURES
+from retrieval_quality.statistics.counts import count_rows, evaluate
 
 REFERENCE = Path(__file__).parents[1].parent / "shared" / "reference"
 

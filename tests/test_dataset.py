@@ -19,9 +19,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from retrieval_quality import dataset as module
-from retrieval_quality import records as reader
-from retrieval_quality.dataset import cache_root, lookup, open_path, store
+from retrieval_quality.data import dataset as module
+from retrieval_quality.data import records as reader
+from retrieval_quality.data.dataset import cache_root, lookup, open_path, store
 from retrieval_quality.errors import DataError, UsageError
 
 SHARED = Path(__file__).parents[1].parent / "shared"
@@ -730,7 +730,7 @@ import resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 from pathlib import Path
-from retrieval_quality.dataset import open_path
+from retrieval_quality.data.dataset import open_path
 from retrieval_quality.errors import DataError
 try:
     open_path({str(path)!r}, cache=Path({str(cache)!r}))
@@ -865,7 +865,7 @@ def test_stored_tables_come_back_with_the_declared_types(cache):
 
 def test_slow_queries_show_no_progress_among_the_results():
     code = """
-from retrieval_quality.dataset import connect
+from retrieval_quality.data.dataset import connect
 connection = connect()
 print(connection.sql("SELECT current_setting('enable_progress_bar')").fetchall())
 """
@@ -906,7 +906,7 @@ def test_a_kernel_converts_what_is_not_in_the_cache(tmp_path):
     made_data.write(tmp_path, made_data.records(subsets=("A",)))
     code = (
         "from pathlib import Path\n"
-        "from retrieval_quality.dataset import open_path\n"
+        "from retrieval_quality.data.dataset import open_path\n"
         f"print(len(open_path({str(tmp_path / 'data')!r}, cache=Path({str(tmp_path / 'new')!r}),"
         " progress=False).scored()))"
     )

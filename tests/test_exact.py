@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from retrieval_quality import exact
-from retrieval_quality.correlation import ALPHAS, COEFFICIENTS, correlate
-from retrieval_quality.counts import count_rows
 from retrieval_quality.errors import DataError, UsageError
 from retrieval_quality.measures import MEASURES
+from retrieval_quality.statistics import exact
+from retrieval_quality.statistics.correlation import ALPHAS, COEFFICIENTS, correlate
+from retrieval_quality.statistics.counts import count_rows
 
 RANKED = ["spearman", "kendall_b", "kendall_c"]
 

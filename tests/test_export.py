@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 import made_data
-from retrieval_quality import catalogue, export, figures
-from retrieval_quality.analysis import compute
 from retrieval_quality.errors import DataError
+from retrieval_quality.exhibits import catalogue, export, figures
+from retrieval_quality.exhibits.analysis import compute
 from retrieval_quality.parameters import Parameters
 
 FIGURES, TABLES = catalogue.FIGURES, catalogue.TABLES

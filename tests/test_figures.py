@@ -12,8 +12,8 @@ from matplotlib.colors import Normalize, to_hex, to_rgba
 from matplotlib.figure import Figure
 
 import made_data
-from retrieval_quality import catalogue, figures
-from retrieval_quality.analysis import (
+from retrieval_quality.exhibits import catalogue, figures
+from retrieval_quality.exhibits.analysis import (
     CELL_COLUMNS,
     DIFFERENCE_COLUMNS,
     SHARE_COLUMNS,

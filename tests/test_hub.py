@@ -21,7 +21,7 @@ from huggingface_hub import hf_hub_download
 from huggingface_hub.utils import WeakFileLock, close_session
 
 import hub_server
-from retrieval_quality import hub
+from retrieval_quality.data import hub
 from retrieval_quality.errors import DataError, UsageError
 
 REPO = "owner/data"
@@ -196,7 +196,7 @@ def test_a_killed_process_leaves_what_the_next_one_goes_on_from(server, tmp_path
     stalled = threading.Event()
     server.fault(CDN, times=1, cut=0.7)
     server.fault(CDN, times=1, wait=stalled)
-    code = f"from retrieval_quality import hub; hub.fetch({REPO!r}, progress=False)"
+    code = f"from retrieval_quality.data import hub; hub.fetch({REPO!r}, progress=False)"
     process = subprocess.Popen([sys.executable, "-c", code])
     try:
         for _ in range(600):
@@ -531,7 +531,7 @@ def test_offline_from_the_start_of_the_process(server, tmp_path):
     fetch()
     server.log.clear()
     code = (
-        "import json; from retrieval_quality import hub; "
+        "import json; from retrieval_quality.data import hub; "
         f"f = hub.fetch({REPO!r}); print(json.dumps(f.sizes))"
     )
     ran = subprocess.run(

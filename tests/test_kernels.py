@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from retrieval_quality import kernels
+from retrieval_quality.book import kernels
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="forks are for Linux")
 
@@ -111,13 +111,14 @@ def test_a_forked_kernel_sees_what_a_new_one_sees(papermill, tmp_path):
 @linux
 def test_nothing_of_one_notebook_is_in_the_next(papermill, tmp_path):
     leave = (
-        "import builtins, os, retrieval_quality.pages as pages, matplotlib, numpy, random, sys\n"
+        "import builtins, os, matplotlib, numpy, random, sys\n"
+        "import retrieval_quality.book.pages as pages\n"
         "builtins.left = pages.left = sys.left = True; os.environ['LEFT'] = '1'\n"
         "matplotlib.rcParams['font.size'] = 99; numpy.random.seed(1); os.chdir('/')\n"
         "del sys.modules['json']; print(os.getpid())"
     )
     look = (
-        "import builtins, os, retrieval_quality.pages as pages, matplotlib, sys\n"
+        "import builtins, os, retrieval_quality.book.pages as pages, matplotlib, sys\n"
         "print([hasattr(o, 'left') for o in (builtins, pages, sys)], 'LEFT' in os.environ,\n"
         "      matplotlib.rcParams['font.size'], 'left' in globals(), os.getpid())"
     )
@@ -184,7 +185,7 @@ def test_a_server_that_cannot_start_says_why(tmp_path, monkeypatch):
 def test_closed_standard_streams_do_no_harm(tmp_path, closed):
     code = (
         f"import os\nfor number in {closed}: os.close(number)\n"
-        "import json, pathlib, sys\nfrom retrieval_quality import kernels\n"
+        "import json, pathlib, sys\nfrom retrieval_quality.book import kernels\n"
         "kernels._PRELOADED, kernels._warm_up = (), int\n"
         "with kernels.forks(json.loads(sys.argv[1])) as run:\n"
         "    pathlib.Path(sys.argv[2]).write_text(run(sys.argv[3:]))"
@@ -208,8 +209,8 @@ def test_papermill_that_is_killed_is_no_success(papermill, tmp_path):
 def test_nothing_is_left_of_a_build_that_is_stopped(tmp_path, number):
     cell = "import pathlib, time; pathlib.Path('running').touch(); time.sleep(600)"
     code = (
-        "import json, sys\nfrom retrieval_quality import kernels\n"
-        "kernels._SERVE = 'from retrieval_quality import kernels; kernels._PRELOADED = ();'"
+        "import json, sys\nfrom retrieval_quality.book import kernels\n"
+        "kernels._SERVE = 'from retrieval_quality.book import kernels; kernels._PRELOADED = ();'"
         " 'kernels._warm_up = int; kernels.serve({})'\n"
         "with kernels.forks(json.loads(sys.argv[1])) as run:\n    run(sys.argv[2:])"
     )
@@ -235,8 +236,8 @@ def test_a_build_that_is_stopped_while_its_server_imports_leaves_nothing(tmp_pat
         "time.sleep(60)\n"
     )
     code = (
-        "from retrieval_quality import kernels\n"
-        "kernels._SERVE = 'from retrieval_quality import kernels;'"
+        "from retrieval_quality.book import kernels\n"
+        "kernels._SERVE = 'from retrieval_quality.book import kernels;'"
         " 'kernels._PRELOADED = (\"slow\",); kernels.serve({})'\n"
         "with kernels.forks({}) as run: run(['a'])"
     )

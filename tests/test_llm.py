@@ -10,13 +10,13 @@ import os
 
 import pytest
 
-from retrieval_quality import schema
-from retrieval_quality.dataset import open_path
+from retrieval_quality.data import schema
+from retrieval_quality.data.dataset import open_path
+from retrieval_quality.data.validate import validate
 from retrieval_quality.pipeline import demo
 from retrieval_quality.pipeline.answer import answer
 from retrieval_quality.pipeline.grade import grade
 from retrieval_quality.pipeline.settings import Settings
-from retrieval_quality.validate import validate
 
 pytestmark = [
     pytest.mark.llm,

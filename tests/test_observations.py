@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from retrieval_quality import catalogue, observations
-from retrieval_quality.analysis import Result
+from retrieval_quality.exhibits import catalogue, observations
+from retrieval_quality.exhibits.analysis import Result
 from retrieval_quality.parameters import Parameters
 
 

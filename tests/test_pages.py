@@ -13,18 +13,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from retrieval_quality import (
-    book,
-    catalogue,
-    figures,
-    markup,
-    mathml,
-    observations,
-    pages,
-    simulate,
-)
-from retrieval_quality.analysis import Result
+from retrieval_quality import markup
+from retrieval_quality.book import build as book
+from retrieval_quality.book import mathml, pages
+from retrieval_quality.data import simulate
 from retrieval_quality.errors import DataError, UsageError
+from retrieval_quality.exhibits import catalogue, figures, observations
+from retrieval_quality.exhibits.analysis import Result
 from retrieval_quality.parameters import Parameters
 
 ROOT = Path(__file__).parents[1]

@@ -6,7 +6,7 @@ from pathlib import Path
 import jupytext
 import pytest
 
-from retrieval_quality import book
+from retrieval_quality.book import build as book
 
 ROOT = Path(__file__).parents[1]
 NAMES = book.notebook_names(ROOT)

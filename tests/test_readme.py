@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from retrieval_quality import catalogue
 from retrieval_quality.cli import cli
+from retrieval_quality.exhibits import catalogue
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from retrieval_quality import schema
+from retrieval_quality.data import schema
 
 SHARED = Path(__file__).parents[1].parent / "shared"
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval_quality import segments
 from retrieval_quality.errors import DataError, UsageError
+from retrieval_quality.measures import segments
 
 REFERENCE = Path(__file__).parents[1].parent / "shared" / "reference"
 

@@ -9,8 +9,8 @@ import pandas as pd
 import pyarrow.compute as pc
 import pytest
 
-from retrieval_quality import schema, simulate
-from retrieval_quality.dataset import open_path
+from retrieval_quality.data import schema, simulate
+from retrieval_quality.data.dataset import open_path
 from retrieval_quality.errors import DataError, UsageError
 
 

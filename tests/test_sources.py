@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 import hub_server
-from retrieval_quality import hub, simulate, sources
+from retrieval_quality import sources
+from retrieval_quality.data import hub, simulate
 from retrieval_quality.errors import DataError, UsageError
 from retrieval_quality.pipeline import run
 

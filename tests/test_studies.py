@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 
 import made_data
-from retrieval_quality import catalogue, correlation, evidence, observations, studies
-from retrieval_quality.evidence import Cells
+from retrieval_quality.exhibits import catalogue, observations, studies
 from retrieval_quality.parameters import Parameters
+from retrieval_quality.statistics import correlation, evidence
+from retrieval_quality.statistics.evidence import Cells
 
 ROOT = Path(__file__).parents[1]
 RUN = Parameters(min_samples_ratio=5)

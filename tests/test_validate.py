@@ -6,14 +6,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from retrieval_quality import schema
-from retrieval_quality import validate as module
-from retrieval_quality.dataset import open_path, store
-from retrieval_quality.errors import DataError
-from retrieval_quality.validate import (
+from retrieval_quality.data import schema
+from retrieval_quality.data import validate as module
+from retrieval_quality.data.dataset import open_path, store
+from retrieval_quality.data.validate import (
     RELATIONS,
     validate,
 )
+from retrieval_quality.errors import DataError
 
 SHARED = Path(__file__).parents[1].parent / "shared"
 ORDER = [3, 1, 0, 2, 4]

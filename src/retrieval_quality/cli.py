@@ -21,7 +21,7 @@ from retrieval_quality.parameters import Parameters
 if TYPE_CHECKING:
     import pandas as pd
 
-    from retrieval_quality.dataset import Dataset
+    from retrieval_quality.data.dataset import Dataset
 
 Command = Callable[..., Any]
 
@@ -116,7 +116,7 @@ def cli() -> None:
 def _export(
     kind: Literal["figure", "table"], which: str, data: str, pairs: tuple[str, ...], out: str
 ) -> None:
-    from retrieval_quality import catalogue, export
+    from retrieval_quality.exhibits import catalogue, export
 
     chosen = catalogue.select(kind, which)
     parameters = _parse(data, pairs)
@@ -195,7 +195,7 @@ def correlations(
     out: str,
 ) -> None:
     """Correlate measures with the grade in every segment: one row a cell."""
-    from retrieval_quality import correlation
+    from retrieval_quality.statistics import correlation
 
     parameters = _parse(data, pairs)
     asked, chosen = _names("--measures", measures), _names("--coefficients", coefficients)
@@ -219,7 +219,7 @@ def correlations(
 
 def _tell_left_out(rows: pd.DataFrame, frame: pd.DataFrame, options: dict[str, Any]) -> None:
     """Say how many segments were too small; in the result they are just not there."""
-    from retrieval_quality import segments
+    from retrieval_quality.measures import segments
 
     sizes = segments.segment_sizes(rows, options["segmentation"], options["by"])
     kept = len(frame[["dataset", "embedding", "segment"]].drop_duplicates())
@@ -252,7 +252,7 @@ def _with_intervals(
 ) -> pd.DataFrame:
     import pandas as pd
 
-    from retrieval_quality import bootstrap
+    from retrieval_quality.statistics import bootstrap
 
     frames = [
         bootstrap.intervals(
@@ -269,8 +269,8 @@ def _with_intervals(
 @click.option("--out", required=True, help="FILE.json, or - for standard output.")
 def claims(data: str, pairs: tuple[str, ...], out: str) -> None:
     """Evaluate the paper's 20 claims on the data."""
-    from retrieval_quality import claims as ledger
-    from retrieval_quality import export
+    from retrieval_quality.exhibits import claims as ledger
+    from retrieval_quality.exhibits import export
 
     parameters = _parse(data, pairs)
     verdicts = ledger.evaluate(_load(parameters), parameters)
@@ -293,7 +293,8 @@ def data() -> None:
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def info(source: str, as_json: bool) -> None:
     """Say what the data is: rows, embeddings, subsets, grades, nulls."""
-    from retrieval_quality import sources, validate
+    from retrieval_quality import sources
+    from retrieval_quality.data import validate
 
     facts = validate.describe(sources.load(source))
     click.echo(json.dumps(facts, indent=1, ensure_ascii=False) if as_json else _outline(facts))
@@ -330,7 +331,8 @@ def printable(value: Any) -> str:
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def validate_command(source: str, as_json: bool) -> None:
     """Check every relation of the format; exit 1 where one breaks."""
-    from retrieval_quality import sources, validate
+    from retrieval_quality import sources
+    from retrieval_quality.data import validate
 
     report = validate.validate(sources.load(source))
     if as_json:
@@ -347,7 +349,7 @@ def validate_command(source: str, as_json: bool) -> None:
 @click.option("--scale", type=click.FloatRange(min=0, min_open=True, max=1), default=1.0)
 def simulate(out: str | None, seed: int, scale: float) -> None:
     """Make the simulated default."""
-    from retrieval_quality import simulate as simulation
+    from retrieval_quality.data import simulate as simulation
 
     dataset = simulation.simulate(seed, scale=scale)
     _say(f"simulated data, seed {seed}, scale {scale:g}: {dataset.folder}")
@@ -360,7 +362,7 @@ def simulate(out: str | None, seed: int, scale: float) -> None:
 @click.option("--revision", default="main", show_default=True, help="Branch, tag or commit.")
 def fetch(revision: str) -> None:
     """Fetch the published dataset from the Hugging Face hub."""
-    from retrieval_quality import hub
+    from retrieval_quality.data import hub
 
     fetched = hub.fetch(revision=revision)
     click.echo(fetched.folder)
@@ -383,7 +385,7 @@ def notebook(
     wants_help: bool,
 ) -> None:
     """Execute notebook NAME with other parameters; --help NAME lists them."""
-    from retrieval_quality import book
+    from retrieval_quality.book import build as book
 
     if name is None or wants_help:
         if name is None:
@@ -413,7 +415,7 @@ def book_command(
     data: str, pairs: tuple[str, ...], out: str, jobs: int, check: tuple[str, str] | None
 ) -> None:
     """Execute every notebook and render the book."""
-    from retrieval_quality import book
+    from retrieval_quality.book import build as book
 
     if check:
         differences = book.check(Path(check[0]), Path(check[1]))

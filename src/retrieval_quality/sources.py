@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from retrieval_quality.dataset import Dataset, Notice, open_path
+from retrieval_quality.data.dataset import Dataset, Notice, open_path
+from retrieval_quality.data.simulate import made_here, simulate
 from retrieval_quality.errors import UsageError
-from retrieval_quality.simulate import made_here, simulate
 
 ACCEPTED = (
     '"simulated" (the default), "paper" (the published dataset), a folder or file in the published '
@@ -80,7 +80,7 @@ def load(
 
 def _paper(revision: str, cache: Path | None, progress: bool) -> Dataset:
     """Open the published dataset, with its commit and what the fetch had to say."""
-    from retrieval_quality import hub  # its client takes half a second to import
+    from retrieval_quality.data import hub  # its client takes half a second to import
 
     fetched = hub.fetch(revision=revision, progress=progress)
     dataset = open_path(fetched.folder, cache=cache, progress=progress)

@@ -15,7 +15,7 @@ import pytest
 playwright = pytest.importorskip("playwright.sync_api")
 axe_playwright = pytest.importorskip("axe_playwright_python.sync_playwright")
 
-from retrieval_quality import catalogue  # noqa: E402
+from retrieval_quality.exhibits import catalogue  # noqa: E402
 
 pytestmark = [pytest.mark.browser, pytest.mark.enable_socket]
 

@@ -11,8 +11,8 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from retrieval_quality.data.schema import EMBEDDINGS, embedding_code
 from retrieval_quality.errors import DataError, UsageError
-from retrieval_quality.schema import EMBEDDINGS, embedding_code
 
 Kind = Literal["query", "passage"]
 

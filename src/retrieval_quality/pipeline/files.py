@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
+from retrieval_quality.data.records import read_batches
 from retrieval_quality.errors import DataError
-from retrieval_quality.records import read_batches
 
 Record = dict[str, Any]
 
@@ -43,8 +43,8 @@ class Place:
 def records(path: Path) -> Iterator[tuple[Place, Record]]:
     """Yield the records of a file with their places.
 
-    Read in bounded memory, see `retrieval_quality.records.read_batches`; but a file that is one
-    object of columns by row number (``{"query": {"0": ...}, ...}``, as MS MARCO v2.1 comes) is
+    Read in bounded memory, see `retrieval_quality.data.records.read_batches`; but a file that is
+    one object of columns by row number (``{"query": {"0": ...}, ...}``, as MS MARCO v2.1 comes) is
     read whole.
 
     Parameters

@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from retrieval_quality import schema
-from retrieval_quality.dataset import Dataset, connect, lookup, store
+from retrieval_quality.data import schema
+from retrieval_quality.data.dataset import Dataset, connect, lookup, store
 from retrieval_quality.errors import DataError, UsageError
 
 MODEL_VERSION = 1

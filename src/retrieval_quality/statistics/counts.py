@@ -23,9 +23,8 @@ import pandas as pd
 from numba import njit
 from numpy.typing import NDArray
 
-from retrieval_quality import segments
 from retrieval_quality.errors import DataError
-from retrieval_quality.measures import Measure
+from retrieval_quality.measures import Measure, segments
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -20,25 +20,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from retrieval_quality import (
-    analysis,
-    attribution,
-    bootstrap,
-    catalogue,
-    controls,
-    correlation,
-    evidence,
-    schema,
-)
-from retrieval_quality.analysis import Result, Source
-from retrieval_quality.catalogue import Entry, Study, measure_name
-from retrieval_quality.counts import FloatArray
-from retrieval_quality.evidence import Cells, steady
+from retrieval_quality.data import schema
+from retrieval_quality.exhibits import analysis, catalogue
+from retrieval_quality.exhibits.analysis import Result, Source
+from retrieval_quality.exhibits.catalogue import Entry, Study, measure_name
 from retrieval_quality.measures import MEASURES
 from retrieval_quality.parameters import COEFFICIENTS, Parameters
+from retrieval_quality.statistics import attribution, bootstrap, controls, correlation, evidence
+from retrieval_quality.statistics.counts import FloatArray
+from retrieval_quality.statistics.evidence import Cells, steady
 
 if TYPE_CHECKING:
-    from retrieval_quality.dataset import Dataset
+    from retrieval_quality.data.dataset import Dataset
 
 REPLICATES = 400
 """Bootstrap replicates of means over segments."""
@@ -640,7 +633,7 @@ def coverage() -> pd.DataFrame | None:
         As ``benchmarks/interval_coverage.py`` writes it: one row a number of queries, segment and
         measure or difference.
     """
-    path = Path(__file__).parents[2] / "benchmarks" / "results" / "coverage.csv"
+    path = Path(__file__).parents[3] / "benchmarks" / "results" / "coverage.csv"
     return pd.read_csv(path).fillna({"minus": ""}) if path.is_file() else None
 
 

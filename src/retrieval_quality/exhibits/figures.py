@@ -25,15 +25,15 @@ from matplotlib.font_manager import findfont, get_font
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Patch, Rectangle
 
-from retrieval_quality import schema
-from retrieval_quality.analysis import (
+from retrieval_quality.data import schema
+from retrieval_quality.exhibits.analysis import (
     EXAMPLE_PATTERN,
     EXAMPLE_POSITIVES,
     Result,
     segment_order,
     visible,
 )
-from retrieval_quality.catalogue import measure_name
+from retrieval_quality.exhibits.catalogue import measure_name
 from retrieval_quality.measures import MEASURES
 from retrieval_quality.parameters import COEFFICIENTS
 

@@ -21,10 +21,10 @@ import krippendorff
 import numpy as np
 import pandas as pd
 
-from retrieval_quality import schema
-from retrieval_quality.correlation import correlate
+from retrieval_quality.data import schema
 from retrieval_quality.errors import DataError, UsageError
 from retrieval_quality.measures import MEASURES
+from retrieval_quality.statistics.correlation import correlate
 
 LLM = "grade"
 """Column of the LLM's grade."""

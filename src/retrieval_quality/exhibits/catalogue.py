@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from retrieval_quality import schema
+from retrieval_quality.data import schema
 from retrieval_quality.errors import UsageError
 from retrieval_quality.measures import MEASURES
 from retrieval_quality.parameters import COEFFICIENTS, Parameters

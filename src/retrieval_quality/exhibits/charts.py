@@ -18,10 +18,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
 
-from retrieval_quality import figures, schema, studies
-from retrieval_quality.analysis import Result
-from retrieval_quality.catalogue import Study, measure_name
-from retrieval_quality.figures import Sheet, as_is, draw_message, short, symbol
+from retrieval_quality.data import schema
+from retrieval_quality.exhibits import figures, studies
+from retrieval_quality.exhibits.analysis import Result
+from retrieval_quality.exhibits.catalogue import Study, measure_name
+from retrieval_quality.exhibits.figures import Sheet, as_is, draw_message, short, symbol
 from retrieval_quality.measures import MEASURES
 
 MARKS: dict[str, tuple[str, str]] = {

@@ -40,8 +40,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from retrieval_quality import correlation
-from retrieval_quality.counts import (
+from retrieval_quality.errors import UsageError
+from retrieval_quality.measures import Measure, lookup
+from retrieval_quality.statistics import correlation
+from retrieval_quality.statistics.counts import (
     ALPHAS,
     COEFFICIENTS,
     Counts,
@@ -57,8 +59,6 @@ from retrieval_quality.counts import (
     put_in_order,
     rank_coefficients,
 )
-from retrieval_quality.errors import UsageError
-from retrieval_quality.measures import Measure, lookup
 
 DEFINED = 0.95
 """Share of the replicates, or splits, that must be defined for their interval, or mean, to be."""

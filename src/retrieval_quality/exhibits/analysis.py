@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from retrieval_quality import correlation, schema, segments
-from retrieval_quality.catalogue import FIGURES, Entry, measure_name
+from retrieval_quality.data import schema
 from retrieval_quality.errors import DataError
-from retrieval_quality.measures import MEASURES
+from retrieval_quality.exhibits.catalogue import FIGURES, Entry, measure_name
+from retrieval_quality.measures import MEASURES, segments
 from retrieval_quality.parameters import COEFFICIENTS, Parameters
+from retrieval_quality.statistics import correlation
 
 if TYPE_CHECKING:
-    from retrieval_quality.dataset import Dataset
+    from retrieval_quality.data.dataset import Dataset
 
 EXAMPLE_PATTERN = "10110"
 """The retrieval that the schematic shows: 1 where the document at that rank is a positive."""

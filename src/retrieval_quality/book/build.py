@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from retrieval_quality import kernels
+from retrieval_quality.book import kernels
 from retrieval_quality.errors import DataError, UsageError
 from retrieval_quality.markup import FIGURES_LINK
 from retrieval_quality.parameters import Parameters
@@ -39,7 +39,7 @@ from retrieval_quality.parameters import Parameters
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from retrieval_quality.kernels import Papermill
+    from retrieval_quality.book.kernels import Papermill
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CELL_SECONDS = 1800  # a cell that runs longer is stuck
@@ -85,7 +85,7 @@ def find_root(start: str | Path | None = None) -> Path:
     UsageError
         There is none.
     """
-    starts = [Path(start)] if start else [Path.cwd(), Path(__file__).parents[2]]
+    starts = [Path(start)] if start else [Path.cwd(), Path(__file__).parents[3]]
     for folder in starts:
         for candidate in (folder.resolve(), *folder.resolve().parents):
             if (candidate / "_toc.yml").is_file() and (candidate / "notebooks").is_dir():

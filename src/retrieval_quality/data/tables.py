@@ -23,9 +23,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from retrieval_quality import schema
+from retrieval_quality.data import schema
+from retrieval_quality.data.records import Batch, read_batches
 from retrieval_quality.errors import DataError
-from retrieval_quality.records import Batch, read_batches
 
 TYPES: dict[str, pa.DataType] = {
     "text": pa.string(),

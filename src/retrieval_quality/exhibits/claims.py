@@ -26,12 +26,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from retrieval_quality import agreement, attribution, evidence, schema
-from retrieval_quality.catalogue import measure_name
-from retrieval_quality.correlation import correlate
-from retrieval_quality.dataset import Dataset
+from retrieval_quality.data import schema
+from retrieval_quality.data.dataset import Dataset
+from retrieval_quality.exhibits.catalogue import measure_name
+from retrieval_quality.measures.segments import label_segments
 from retrieval_quality.parameters import COEFFICIENTS, Parameters
-from retrieval_quality.segments import label_segments
+from retrieval_quality.statistics import agreement, attribution, evidence
+from retrieval_quality.statistics.correlation import correlate
 
 FloatArray = NDArray[np.float64]
 Mask = NDArray[np.bool_]

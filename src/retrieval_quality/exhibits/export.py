@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from retrieval_quality import analysis, charts, figures, studies
-from retrieval_quality.analysis import Result
-from retrieval_quality.catalogue import Entry
 from retrieval_quality.errors import DataError
+from retrieval_quality.exhibits import analysis, charts, figures, studies
+from retrieval_quality.exhibits.analysis import Result
+from retrieval_quality.exhibits.catalogue import Entry
 from retrieval_quality.parameters import Parameters
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from retrieval_quality.dataset import Dataset
+    from retrieval_quality.data.dataset import Dataset
 
 PNG_DPI = 160
 """Dots per inch of the bitmaps."""
@@ -47,7 +47,7 @@ def suffixes(entry: Entry) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> from retrieval_quality.catalogue import FIGURES, TABLES
+    >>> from retrieval_quality.exhibits.catalogue import FIGURES, TABLES
     >>> suffixes(FIGURES[7]), suffixes(TABLES[1]), suffixes(FIGURES[22])
     (('.svg', '.png', '.csv', '.json'), ('.csv', '.json'), ('.txt', '.json'))
     """

@@ -30,7 +30,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval_quality.counts import (
+from retrieval_quality.errors import DataError, UsageError
+from retrieval_quality.measures import Measure
+from retrieval_quality.statistics.counts import (
     ALPHAS,
     COEFFICIENTS,
     Counts,
@@ -43,8 +45,6 @@ from retrieval_quality.counts import (
     prepare,
     rank_coefficients,
 )
-from retrieval_quality.errors import DataError, UsageError
-from retrieval_quality.measures import Measure
 
 LIMIT = 2**26
 """Numerators and denominators of crossings stay below this; see the proof above."""

@@ -36,7 +36,7 @@ from huggingface_hub.utils import (
 )
 from tqdm import tqdm
 
-from retrieval_quality import schema
+from retrieval_quality.data import schema
 from retrieval_quality.errors import DataError, UsageError
 
 REPO = "primer-ai/retrieval-response"

@@ -20,9 +20,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
-from retrieval_quality.bootstrap import DEFINED, query_weights, replicate
-from retrieval_quality.correlation import ALPHAS, curves_of
-from retrieval_quality.counts import (
+from retrieval_quality.measures import MEASURES, lookup
+from retrieval_quality.statistics.bootstrap import DEFINED, query_weights, replicate
+from retrieval_quality.statistics.correlation import ALPHAS, curves_of
+from retrieval_quality.statistics.counts import (
     COEFFICIENTS,
     Counts,
     FloatArray,
@@ -30,7 +31,6 @@ from retrieval_quality.counts import (
     count_rows,
     evaluate,
 )
-from retrieval_quality.measures import MEASURES, lookup
 
 FALLBACK_ALPHA = 0.5
 """Used where there is no other dataset to take alpha from."""

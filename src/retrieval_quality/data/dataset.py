@@ -11,7 +11,7 @@ a record without a key, a key in other letters, a value of another type, a grade
 than there are, ``inK`` that contradicts ``rank``, and two rows with one unique key. What is
 accepted with a notice that counts it: null grades and answers, grades written as 4.0 or "4",
 undeclared keys, one record a line in a ``.json`` file, and missing parts. Relations between files
-and redundant values are the business of `retrieval_quality.validate`.
+and redundant values are the business of `retrieval_quality.data.validate`.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
-from retrieval_quality import schema
+from retrieval_quality.data import schema
+from retrieval_quality.data.records import ENDINGS
+from retrieval_quality.data.tables import TYPES, Notice, Tally, read_tables
 from retrieval_quality.errors import DataError, UsageError
-from retrieval_quality.records import ENDINGS
-from retrieval_quality.tables import TYPES, Notice, Tally, read_tables
 
 CACHE_VARIABLE = "RETRIEVAL_QUALITY_CACHE"
 """Environment variable that names another folder for the cache."""

@@ -4,7 +4,7 @@ The book must read the same from a folder without a network. Mathematics is ther
 MathML while the book is built (``latex2mathml``), so that a page needs no script for it, and the
 style sheet and the script of the heat maps come from ``static/`` beside this file.
 
-Active through ``extra_extensions: [retrieval_quality.mathml]`` in ``_config.yml``.
+Active through ``extra_extensions: [retrieval_quality.book.mathml]`` in ``_config.yml``.
 """
 
 from __future__ import annotations

@@ -39,13 +39,17 @@ _CAN_FORK = sys.platform == "linux"
 _PRELOADED = (
     "papermill.cli",
     "ipykernel.kernelapp",
-    *(f"retrieval_quality.{name}" for name in ("pages", "charts", "claims", "agreement", "hub")),
+    "retrieval_quality.book.pages",
+    "retrieval_quality.exhibits.charts",
+    "retrieval_quality.exhibits.claims",
+    "retrieval_quality.statistics.agreement",
+    "retrieval_quality.data.hub",
 )
 _PROVISIONER = "forked"
 _DONE, _NOTHING = b"done", "it ended without saying why"
 _SERVE = (
     "import sys; sys.path = [folder for folder in sys.path if folder]; "  # not the working folder
-    "from retrieval_quality.kernels import serve; serve({})"
+    "from retrieval_quality.book.kernels import serve; serve({})"
 )
 
 Papermill = Callable[[Sequence[str]], str]

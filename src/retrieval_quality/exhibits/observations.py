@@ -11,9 +11,9 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from retrieval_quality import schema
-from retrieval_quality.analysis import Result
-from retrieval_quality.catalogue import measure_name
+from retrieval_quality.data import schema
+from retrieval_quality.exhibits.analysis import Result
+from retrieval_quality.exhibits.catalogue import measure_name
 from retrieval_quality.markup import signed
 
 _RATIOS_LISTED = 8

@@ -3,7 +3,7 @@
 `validate` looks at all rows of all parts with SQL over the columnar cache and says of each
 relation how many rows were looked at, how many break it, and which are the first.
 Figures 21, 22 and 30 of the paper show a few of these relations as plain code
-(`retrieval_quality.analysis`); here are all of them.
+(`retrieval_quality.exhibits.analysis`); here are all of them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 import duckdb
 import pandas as pd
 
-from retrieval_quality import schema
-from retrieval_quality.dataset import Dataset, connect, intact
+from retrieval_quality.data import schema
+from retrieval_quality.data.dataset import Dataset, connect, intact
 from retrieval_quality.errors import DataError
 
 EXAMPLES = 3
@@ -372,7 +372,7 @@ def validate(dataset: Dataset, *, published: bool | None = None) -> Report:
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from retrieval_quality.dataset import store
+    >>> from retrieval_quality.data.dataset import store
     >>> folder = tempfile.TemporaryDirectory()
     >>> graded = pd.DataFrame({
     ...     "id": ["A-0"], "E": "ME5S", "Nc": 5, "Np": 2, "K": 1, "rank": [[1]], "inK": [[1]],

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from retrieval_quality import exact, segments
-from retrieval_quality.counts import (
+from retrieval_quality.errors import UsageError
+from retrieval_quality.measures import MEASURES, Measure, lookup, segments
+from retrieval_quality.statistics import exact
+from retrieval_quality.statistics.counts import (
     ALPHAS,
     COEFFICIENTS,
     Counts,
@@ -33,8 +35,6 @@ from retrieval_quality.counts import (
     put_in_order,
     rank_coefficients,
 )
-from retrieval_quality.errors import UsageError
-from retrieval_quality.measures import MEASURES, Measure, lookup
 
 DECIMALS = 8
 """Decimals that the published method keeps; the maximum over alpha is taken after rounding."""

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from retrieval_quality import segments
 from retrieval_quality.errors import UsageError
+from retrieval_quality.measures import segments
 
 KINDS = {
     "none": "no documents",

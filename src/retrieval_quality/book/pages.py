@@ -18,29 +18,28 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from retrieval_quality import (
+from retrieval_quality import markup, sources
+from retrieval_quality.book.mathml import to_mathml
+from retrieval_quality.data import schema
+from retrieval_quality.errors import DataError
+from retrieval_quality.exhibits import (
     analysis,
     catalogue,
     charts,
     export,
     figures,
-    markup,
     observations,
-    schema,
-    sources,
     studies,
 )
-from retrieval_quality.errors import DataError
-from retrieval_quality.mathml import to_mathml
 from retrieval_quality.measures import MEASURES, lookup
 from retrieval_quality.parameters import COEFFICIENTS, Parameters
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from retrieval_quality.analysis import Result
-    from retrieval_quality.catalogue import Entry
-    from retrieval_quality.dataset import Dataset
+    from retrieval_quality.data.dataset import Dataset
+    from retrieval_quality.exhibits.analysis import Result
+    from retrieval_quality.exhibits.catalogue import Entry
     from retrieval_quality.measures import Measure
 
 SIMULATED = "Simulated data: this says nothing about real retrieval."
@@ -287,7 +286,7 @@ class Run:
 
     def agreement(self) -> Shown:
         """Show how far the LLM and people agree, where the data has grades of people."""
-        from retrieval_quality import agreement
+        from retrieval_quality.statistics import agreement
 
         if (human := self._human()) is None:
             return self._no_human()
@@ -299,7 +298,7 @@ class Run:
 
     def confusion(self) -> Shown:
         """Show who gave which grade, LLM against people."""
-        from retrieval_quality import agreement
+        from retrieval_quality.statistics import agreement
 
         if (human := self._human()) is None:
             return self._no_human()
@@ -310,7 +309,7 @@ class Run:
 
     def human_correlations(self) -> Shown:
         """Show each measure's correlation with human grades beside that with the LLM's."""
-        from retrieval_quality import agreement
+        from retrieval_quality.statistics import agreement
 
         if (human := self._human()) is None:
             return self._no_human()
@@ -456,7 +455,7 @@ class Run:
 
     def claims(self) -> Shown:
         """Show the claims of the paper with their verdicts."""
-        from retrieval_quality import claims
+        from retrieval_quality.exhibits import claims
 
         ledger = claims.evaluate(self.dataset, self.parameters)
         counts = pd.Series([claim["verdict"] for claim in ledger]).value_counts()
@@ -639,7 +638,7 @@ def _downloads(entry: Entry, folder: str) -> str:
 
 def _doubts(entry: Entry) -> str:
     """Link a figure of the paper to its intervals and to the claims that it bears on."""
-    from retrieval_quality.claims import CLAIMS
+    from retrieval_quality.exhibits.claims import CLAIMS
 
     links = []
     if entry.kind == "difference" and not isinstance(entry, catalogue.Study):

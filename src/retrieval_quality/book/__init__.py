@@ -1,0 +1,1 @@
+"""Notebooks executed and rendered: what a page shows, the build, and two builds compared."""

@@ -1,0 +1,1 @@
+"""The published format: read strictly, kept in columns, checked, fetched or simulated."""

@@ -1,0 +1,1 @@
+"""From rows to counts, correlations, and how sure they are."""
