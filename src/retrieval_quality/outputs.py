@@ -61,7 +61,7 @@ def replacing(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
     ...     with replacing(path) as file:
     ...         _ = file.write("1\n")
     ...     path.read_text()
-    '1\\n'
+    '1\n'
     """
     with placing(path) as part:
         text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
