@@ -168,7 +168,7 @@ def test_cells_of_a_heat_map_can_be_read(browser):
         assert "K/N_p" in first
         visit.page.keyboard.press("ArrowRight")
         assert reading.inner_text() != first
-        left, top, width, height, text = visit.page.evaluate(
+        left, top, width, height, text, *_ = visit.page.evaluate(
             "JSON.parse(document.querySelector('.rq-picture[data-cells]').dataset.cells)[0]"
         )
         box = picture.bounding_box()
@@ -177,6 +177,82 @@ def test_cells_of_a_heat_map_can_be_read(browser):
             box["y"] + box["height"] * (top + height / 2) / 100,
         )
         assert reading.inner_text() == text
+
+
+HEAT_MAPS = [page for page in PAGES if "data-cells=" in (BOOK / page).read_text(encoding="utf-8")]
+TAP_EVERY_CELL = """picture => {
+    const image = picture.querySelector("img");
+    const view = picture.parentElement;
+    let reading = view.nextElementSibling;
+    while (!reading.classList.contains("rq-reading")) reading = reading.nextElementSibling;
+    const wrong = [];
+    for (const [left, top, width, height, text] of JSON.parse(picture.dataset.cells)) {
+        const box = image.getBoundingClientRect();
+        const x = box.left + box.width * (left + width / 2) / 100;
+        const y = box.top + box.height * (top + height / 2) / 100;
+        image.dispatchEvent(new MouseEvent("click", {bubbles: true, clientX: x, clientY: y}));
+        const mark = picture.querySelector(".rq-cell").getBoundingClientRect();
+        const hit = mark.left <= x && x <= mark.right && mark.top <= y && y <= mark.bottom;
+        if (reading.textContent !== text || !hit) wrong.push([text, reading.textContent]);
+    }
+    return wrong;
+}"""
+
+
+@pytest.mark.parametrize("width", [375, 600, 1280])
+@pytest.mark.parametrize("page", HEAT_MAPS)
+def test_a_tap_reads_the_cell_under_it(browser, page, width):
+    with Visit(browser, page, viewport={"width": width, "height": 900}) as visit:
+        visit.page.evaluate(OPEN_ALL)
+        for picture in visit.page.locator(".rq-picture[data-cells]").all():
+            assert picture.evaluate(TAP_EVERY_CELL) == []
+
+
+@pytest.mark.parametrize("width", [375, 600])
+def test_a_finger_reads_the_cell_under_it(browser, width):
+    if not HEAT_MAPS:
+        pytest.skip("the data of this book has no heat map")
+    with Visit(browser, HEAT_MAPS[0], viewport={"width": width, "height": 900}) as visit:
+        picture = visit.page.locator(".rq-picture[data-cells]").first
+        picture.scroll_into_view_if_needed()
+        image = picture.locator("img").bounding_box()
+        view = visit.page.locator(".rq-view:has([data-cells])").first.bounding_box()
+        cells = picture.evaluate("p => JSON.parse(p.dataset.cells)")
+        for left, top, wide, high, text, *_ in cells[:: max(1, len(cells) // 9)]:
+            x = image["x"] + image["width"] * (left + wide / 2) / 100
+            y = image["y"] + image["height"] * (top + high / 2) / 100
+            if view["x"] <= x < view["x"] + view["width"] and 0 <= y < 900:
+                visit.page.mouse.click(x, y)
+                assert visit.page.locator(".rq-reading").first.inner_text() == text
+
+
+def test_arrow_keys_step_through_every_cell(browser):
+    if not HEAT_MAPS:
+        pytest.skip("the data of this book has no heat map")
+    with Visit(browser, HEAT_MAPS[0], viewport=PHONE) as visit:
+        picture = visit.page.locator(".rq-picture[data-cells]").first
+        reading = visit.page.locator(".rq-reading").first
+        grid = {
+            (row, column): text
+            for *_, text, row, column in picture.evaluate("p => JSON.parse(p.dataset.cells)")
+        }
+        rows, columns = (max(place[axis] for place in grid) for axis in (0, 1))
+        picture.focus()
+        press = visit.page.keyboard.press
+        press("Control+Home")
+        for row in range(rows + 1):
+            press("Home")
+            for column in range(columns + 1):
+                assert reading.inner_text() == grid[row, column]
+                press("ArrowRight")
+            assert reading.inner_text() == grid[row, columns]
+            press("ArrowDown")
+        press("Control+End")
+        assert reading.inner_text() == grid[rows, columns]
+        press("Home")
+        press("End")
+        press("ArrowUp")
+        assert reading.inner_text() == grid[max(rows - 1, 0), columns]
 
 
 def test_search_finds_words(browser):
