@@ -34,10 +34,13 @@ OPEN_ALL = "document.querySelectorAll('details').forEach(d => { d.open = true; }
 FEW_ROWS = "document.querySelectorAll('.rq tbody tr:nth-child(n+4)').forEach(r => r.remove())"
 AXE = {"resultTypes": ["violations"], "preload": False}  # preloading asks for files, in vain
 
-# Serious findings in what themes and extensions write, and so not ours to mend here.
+# The newest axe where npm brought it (chromium.sh), else the one that the package carries.
+NEWEST = Path(__file__).parents[2] / "_build" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
+
+# What the theme writes and we cannot mend here: rule -> the elements of which it is accepted.
 UPSTREAM: dict[str, str] = {
-    "aria-required-children": "docutils gives a list of citations the role of a list, and puts the "
-    "targets of links between its items",
+    "label-content-name-mismatch": ".search-button__button",  # its label says less than its keys
+    "region": ".sidebar-primary-item",  # the title stands outside of the landmarks
 }
 
 
@@ -75,6 +78,14 @@ class Visit:
         self.page.context.close()
 
 
+def is_upstream(page, rule: str, target: list[str]) -> bool:
+    accepted = UPSTREAM.get(rule)
+    return bool(accepted) and page.evaluate(
+        "([target, accepted]) => document.querySelector(target).matches(accepted)",
+        [target[0], accepted],
+    )
+
+
 def test_there_is_a_book():
     assert "index.html" in PAGES, f"no book in {BOOK}; make book first"
 
@@ -102,14 +113,16 @@ def test_page_is_accessible(browser, page, scheme):
     with Visit(browser, page, scheme) as visit:
         visit.page.evaluate(OPEN_ALL)
         visit.page.evaluate(FEW_ROWS)
-        found = axe_playwright.Axe().run(visit.page, options=AXE).response["violations"]
-    serious = {
-        f"{finding['id']}: {node['target']}: {node['failureSummary']}"
-        for finding in found
-        if finding["impact"] in ("serious", "critical") and finding["id"] not in UPSTREAM
-        for node in finding["nodes"]
-    }
-    assert serious == set()
+        newest = [NEWEST.read_text(encoding="utf-8")] if NEWEST.is_file() else []
+        axe = axe_playwright.Axe(*newest)
+        found = axe.run(visit.page, options=AXE).response["violations"]
+        ours = {
+            f"{finding['id']}: {node['target']}: {node['failureSummary']}"
+            for finding in found
+            for node in finding["nodes"]
+            if not is_upstream(visit.page, finding["id"], node["target"])
+        }
+    assert ours == set()
 
 
 @pytest.mark.parametrize("page", PAGES)
