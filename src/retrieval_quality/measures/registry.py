@@ -518,14 +518,16 @@ def judge(
 
 def _ids(documents: Any, name: str) -> list[str]:
     """Give document ids as a list; refuse one string, and what is no text."""
-    ids = [documents] if isinstance(documents, str | bytes) else list(documents)
-    if isinstance(documents, str | bytes) or not all(isinstance(one, str) for one in ids):
-        raise UsageError(f"{name} must be a list of document ids, each of them text.")
-    return ids
+    if not isinstance(documents, str | bytes):
+        ids = list(documents)
+        if all(isinstance(one, str) for one in ids):
+            return ids
+    raise UsageError(f"{name} must be a list of document ids, each of them text.")
 
 
 def _relevant_ids(relevant: Any, where: str) -> set[str]:
     """Give the ids of relevant documents, from ids or from what each was judged."""
+    judged: Any
     if isinstance(relevant, Mapping):
         judged = list(relevant.items())
     elif hasattr(relevant, "items") and not all(isinstance(one, str) for one in relevant):
@@ -537,12 +539,13 @@ def _relevant_ids(relevant: Any, where: str) -> set[str]:
     found: dict[str, bool] = {}
     for document, relevance in judged:
         (name,) = _ids([document], f"{where}relevant")
-        if not isinstance(relevance, Real | Decimal | np.bool_) or np.isnan(float(relevance)):
+        degree = float(relevance) if isinstance(relevance, Real | Decimal | np.bool_) else np.nan
+        if np.isnan(degree):
             raise UsageError(
                 f"{where}the relevance of {name!r} is {relevance!r}; it must be a number, 0 where "
                 "the document is not relevant."
             )
-        if found.setdefault(name, bool(relevance > 0)) != (relevance > 0):
+        if found.setdefault(name, degree > 0) != (degree > 0):
             raise DataError(f"{where}document {name!r} is judged both relevant and not.")
     return {name for name, holds in found.items() if holds}
 
