@@ -46,7 +46,10 @@ CACHE_VARIABLE = "RETRIEVAL_QUALITY_CACHE"
 """Environment variable that names another folder for the cache."""
 
 ROW_GROUP = 32_768
-"""Rows that are gathered before they are written; bounds the memory of a conversion."""
+"""Rows that are gathered before they are written."""
+
+GROUP_BYTES = 32 * 2**20
+"""Bytes that are gathered at most, however few rows they are; bounds a conversion's memory."""
 
 _MANIFEST = "dataset.json"
 _SCORED = "scored.arrow"
@@ -594,16 +597,18 @@ def _cast(part: str, table: pa.Table) -> pa.Table:
 
 
 def _write(path: Path, tables: Iterable[pa.Table]) -> None:
-    """Write tables as one Parquet file with row groups of at least `ROW_GROUP` rows."""
+    """Write tables as one Parquet file, in groups of `ROW_GROUP` rows or `GROUP_BYTES`."""
     writer: pq.ParquetWriter | None = None
     waiting: list[pa.Table] = []
+    rows = size = 0
     try:
         for table in tables:
             writer = writer or pq.ParquetWriter(path, table.schema, compression="zstd")
             waiting.append(table)
-            if sum(part.num_rows for part in waiting) >= ROW_GROUP:
+            rows, size = rows + table.num_rows, size + table.nbytes
+            if rows >= ROW_GROUP or size >= GROUP_BYTES:
                 writer.write_table(pa.concat_tables(waiting))
-                waiting = []
+                waiting, rows, size = [], 0, 0
         if writer is not None and waiting:
             writer.write_table(pa.concat_tables(waiting))
     finally:
