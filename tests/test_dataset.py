@@ -672,6 +672,17 @@ def test_the_same_content_is_converted_once_wherever_it_is(put, cache, monkeypat
     assert entries(cache) == [first.folder.name]
 
 
+def test_a_dataset_is_its_own_key(put, cache):
+    one = open_path(put([rec()], "one.json"), cache=cache)
+    same = open_path(put([rec()], "same.json"), cache=cache)
+    other = open_path(put([rec(grade=5)], "other.json"), cache=cache)
+    assert one == same
+    assert one.name != same.name
+    assert one != other
+    assert one != one.digest
+    assert len({one, same, other}) == 2
+
+
 def test_other_content_is_another_entry(put, cache):
     first = open_path(put(recs(3)), cache=cache)
     second = open_path(put(recs(4)), cache=cache)

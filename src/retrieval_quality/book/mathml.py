@@ -111,6 +111,23 @@ def _add_look(app: Sphinx, config: Config) -> None:
         config.html_theme_options.pop("launch_buttons", None)
 
 
+_MENDED = {
+    # the name of a fold is what it shows
+    '<summary aria-label="Toggle hidden content">': "<summary>",
+    # the targets of links stand between the items, which a list may not hold
+    '<div role="list" class="citation-list">': '<div class="citation-list">',
+    ' role="doc-biblioentry"': "",  # deprecated
+}
+
+
+def _mend_roles(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Take back roles and labels that extensions give and that do not fit what they stand on."""
+    for given, right in _MENDED.items():
+        context["body"] = context.get("body", "").replace(given, right)
+
+
 def _aim_launchers(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
 ) -> None:
@@ -137,6 +154,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
     app.connect("config-inited", _add_look)
+    app.connect("html-page-context", _mend_roles)
     app.connect("html-page-context", _aim_launchers, priority=900)  # after the theme
     app.add_css_file(STYLE)
     app.add_js_file(SCRIPT, loading_method="defer")

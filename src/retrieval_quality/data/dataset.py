@@ -60,9 +60,12 @@ _CATEGORIES: dict[str, Callable[[list[str]], list[str]]] = {
 _STALE_SECONDS = 24 * 3600
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dataset:
-    """A checked dataset in the columnar cache.
+    """A checked dataset in the columnar cache; it is equal to another of the same content.
+
+    What it is called, and where it was found, makes no other dataset: a result that was worked out
+    for one is right for the other, so that a dataset can be the key of a cache as it is.
 
     Attributes
     ----------
@@ -92,6 +95,12 @@ class Dataset:
     folder: Path
     parts: tuple[str, ...]
     notices: tuple[Notice, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return self.digest == other.digest if isinstance(other, Dataset) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
 
     def path(self, part: str) -> Path:
         """Give the Parquet file of a part.
