@@ -69,8 +69,8 @@ def as_list(value: Any, field: str, separator: str | None = None) -> list[Any] |
 
     Examples
     --------
-    >>> as_list('["a", "b"]', "x"), as_list("['a']", "x"), as_list("a|b", "x", "|"), as_list("", "x")
-    (['a', 'b'], ['a'], ['a', 'b'], None)
+    >>> as_list('["a", "b"]', "x"), as_list("['a']", "x"), as_list("a|b", "x", "|")
+    (['a', 'b'], ['a'], ['a', 'b'])
     """
     if value is None or (isinstance(value, float) and value != value):
         return None

@@ -253,10 +253,8 @@ def grouped(
     """
     source = iter(entries)
     held: dict[str, list[Any]] = defaultdict(list)
-    count = 0
-    for key, value in source:
+    for count, (key, value) in enumerate(source, start=1):
         held[key].append(value)
-        count += 1
         if count > in_memory:
             break
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,11 @@ class Log:
         self.account.settle()
         if not some:
             raise DataError(nothing(self.account))
+
+    def peek(self, count: int) -> list[Row]:
+        """Return the first rows, and count nothing."""
+        account = Account(self.path.name, self.options.lenient)
+        return list(islice(self.format.read(self.path, self.options, account), count))
 
     def _look(self, row: Row) -> None:
         account = self.account

@@ -76,8 +76,9 @@ def found_columns(path: Path, options: Options) -> list[str]:
             return list(file.schema_arrow.names)
     if kind.endswith((".csv", ".tsv", ".txt")):
         return columns_of(path, options.delimiter)
-    first = next(records(path, Account(path.name)), ("", {}))[1]
-    return list(first) if isinstance(first, dict) else []
+    for _, record in records(path, Account(path.name)):
+        return list(record) if isinstance(record, dict) else []
+    return []
 
 
 def columns(path: Path, options: Options) -> dict[str, str]:

@@ -220,7 +220,7 @@ def as_label(value: object, field: str, decimal: str = ".") -> float | None:
     >>> as_label("0.5", "label")
     Traceback (most recent call last):
     ...
-    retrieval_quality.logs.rows.FieldError: relevance '0.5' is not a whole number; cut it to 0 and 1 first
+    retrieval_quality.logs.rows.FieldError: the label '0.5' is no whole number; cut it to 0 and 1
     """
     if isinstance(value, bool):
         return float(value)
@@ -231,9 +231,7 @@ def as_label(value: object, field: str, decimal: str = ".") -> float | None:
     except FieldError as error:
         raise FieldError(field, f"the label {quote(value)} is not a whole number") from error
     if number is not None and number % 1:
-        raise FieldError(
-            field, f"relevance {quote(value)} is not a whole number; cut it to 0 and 1 first"
-        )
+        raise FieldError(field, f"the label {quote(value)} is no whole number; cut it to 0 and 1")
     return number
 
 
@@ -353,9 +351,7 @@ class Document:
             return self.id
         if self.text:
             return content_id(self.text)
-        raise FieldError(
-            field, "a document with neither an id nor a text cannot be told from another"
-        )
+        raise FieldError(field, "neither an id nor a text: it cannot be told from other documents")
 
 
 def fill(row: Row, documents: list[Document], field: str) -> Row:

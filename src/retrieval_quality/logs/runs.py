@@ -27,7 +27,7 @@ from retrieval_quality.logs.rows import (
     as_time,
     parquet_records,
 )
-from retrieval_quality.logs.spans import _hex
+from retrieval_quality.logs.spans import _hex, as_object
 from retrieval_quality.logs.traces import ASKED, RETRIEVER, Span, answer_of, assemble, only_text
 
 _GROUPS = ("thread_id", "session_id", "conversation_id")
@@ -172,7 +172,7 @@ def read_mlflow(path: Path, options: Options, account: Account) -> Iterator[Row]
         if not isinstance(record, dict) or not isinstance(record.get("info"), dict):
             account.fault(place, "info", "not a trace: there is no info")
             continue
-        data = record.get("data") if isinstance(record.get("data"), dict) else {}
+        data = as_object(record.get("data"))
         if not data.get("spans"):
             account.note("traces without spans (exported without their data)", place)
             continue
@@ -198,7 +198,7 @@ class Silent(Account):
 
 
 def _span_id(raw: dict[str, Any]) -> Any:
-    context = raw.get("context") if isinstance(raw.get("context"), dict) else {}
+    context = as_object(raw.get("context"))
     return raw.get("span_id") or context.get("span_id")
 
 

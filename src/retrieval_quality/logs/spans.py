@@ -150,12 +150,17 @@ def _from_columns(row: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def as_object(value: Any) -> dict[str, Any]:
+    """Return an object as it is, and an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
 def _pick(raw: dict[str, Any], *names: str) -> Any:
     return next((raw[name] for name in names if raw.get(name) is not None), None)
 
 
 def _hex(value: Any) -> str | None:
-    """An id without case and prefix; null and "" are none."""
+    """Write an id without case and prefix; null and "" are none."""
     text = str(value or "").strip()
     if not text:
         return None
@@ -171,12 +176,12 @@ def _hex(value: Any) -> str | None:
 
 
 def _id(raw: dict[str, Any]) -> str:
-    context = raw.get("context") if isinstance(raw.get("context"), dict) else {}
+    context = as_object(raw.get("context"))
     return _hex(_pick(raw, "spanId", "span_id") or _pick(context, "span_id", "spanId")) or "?"
 
 
 def _trace(raw: dict[str, Any]) -> str:
-    context = raw.get("context") if isinstance(raw.get("context"), dict) else {}
+    context = as_object(raw.get("context"))
     found = _hex(_pick(raw, "traceId", "trace_id") or _pick(context, "trace_id", "traceId"))
     return found or f"of span {_id(raw)}"
 

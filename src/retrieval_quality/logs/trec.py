@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from retrieval_quality.errors import DataError
@@ -185,7 +186,7 @@ def _row(query: str, entries: list[Entry], order: str, account: Account) -> Row:
     ranks = [_rank(entry[3]) for entry in entries]
     if None not in ranks and len(set(ranks)) == len(ranks):
         ranked = sorted(entries, key=lambda one: _rank(one[3]) or 0.0)
-        if any(a[2] < b[2] for a, b in zip(ranked, ranked[1:], strict=False)):
+        if any(a[2] < b[2] for a, b in pairwise(ranked)):
             account.note("queries whose ranks contradict the scores", query)
     elif order == "rank":
         account.fault(query, "rank", "the ranks of this query are no distinct numbers")
