@@ -8,7 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from retrieval_quality.text import escape, signed
+from retrieval_quality.text import escape, signed, visible
+
+__all__ = ["details", "escape", "prose", "scrolling", "shade", "table", "visible"]
 
 FIGURES_LINK = "RETRIEVAL_QUALITY_FIGURES_LINK"
 """Environment variable: where exported figures lie, seen from a page; set when building a book."""
