@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from retrieval_quality.errors import DataError, UsageError
+from retrieval_quality.errors import DataError
 from retrieval_quality.pipeline.store import MAX_TRIES, Reply, Request, Store
 
 
@@ -27,9 +27,10 @@ def test_keeps_request_and_reply_across_openings(tmp_path):
     with Store(tmp_path) as store:
         assert store.get(request().key) == reply
         assert store.get(request("Other").key) is None
-    raw = sqlite3.connect(tmp_path / "store.sqlite").execute("SELECT request FROM calls").fetchone()
-    assert '"content":"Hello"' in raw[0]
-    assert '"seed":1' in raw[0]
+    database = sqlite3.connect(tmp_path / "store.sqlite")
+    assert '"seed":1' in database.execute("SELECT what FROM makers").fetchone()[0]
+    assert b"Hello" not in (tmp_path / "store.sqlite").read_bytes()  # the texts are in the samples
+    database.close()
 
 
 def test_an_answer_is_never_replaced(store):
@@ -54,10 +55,11 @@ def test_settled_are_answers_final_failures_and_those_tried_often(store):
     store.save("answer", answered, Reply("Yes.", raw="x"))
     store.save("answer", final, Reply("Ye", "truncated at 9 tokens", True, raw="x"))
     for _ in range(MAX_TRIES):
-        assert empty.key not in store.settled()
+        assert not store.is_settled(empty)
         store.save("answer", empty, Reply("", "empty", raw="x"))
         store.save("answer", lost, Reply(None, "server error (HTTP 500)"))
-    assert store.settled() == {answered.key, final.key, empty.key}
+    settled = [store.is_settled(one) for one in (answered, final, empty, lost)]
+    assert settled == [True, True, True, False]
 
 
 def test_a_full_disk_is_said_and_keeps_what_was_there(store):
@@ -78,12 +80,18 @@ def test_a_file_that_is_no_database_is_refused_by_name(tmp_path):
 
 
 def test_two_runs_in_one_folder_are_refused(tmp_path, store):
-    other = Store(tmp_path)
-    with store.writing(), pytest.raises(UsageError, match="Another run"), other.writing():
-        pass
-    with other.writing():
-        pass  # free again
-    other.close()
+    code = (
+        "import sys\n"
+        "from retrieval_quality.pipeline.store import Store\n"
+        "with Store(sys.argv[1]).writing(): print('got it')\n"
+    )
+    run = [sys.executable, "-c", code, str(tmp_path)]
+    with store.writing():
+        second = subprocess.run(run, check=False, capture_output=True, text=True)
+    assert "UsageError" in second.stderr
+    assert "is in use" in second.stderr
+    free = subprocess.run(run, check=True, capture_output=True, text=True)
+    assert free.stdout == "got it\n"
 
 
 def test_a_killed_process_leaves_every_saved_reply_and_no_lock(tmp_path):

@@ -520,7 +520,14 @@ def _model_options(command: Command) -> Command:
         click.option("--seed", type=int, default=1, show_default=True),
         click.option("--omit", multiple=True, help="A parameter that the model refuses."),
         click.option("--rename", multiple=True, metavar="OLD=NEW", help="A parameter's new name."),
-        click.option("--prompt", help="Another of the prompts that come with the package."),
+        click.option(
+            "--prompt", help="Another of the package's prompts, or a file of yours (.yml)."
+        ),
+        click.option(
+            "--again",
+            type=click.Choice(["failed"]),
+            help="Ask once more for what failed or could not be read.",
+        ),
         click.option("--prices", help="YAML: {model: {input: …, output: …}}, dollars a million."),
         click.option("--max-cost", type=float, help="Stop before so many dollars are spent."),
         click.option("--dry-run", is_flag=True, help="Say calls, tokens and cost; ask nothing."),
@@ -555,10 +562,10 @@ def _tell(outcome: Any, folder: Path) -> None:
 @_model_options
 @click.option(
     "--ideal",
-    type=click.Choice(["per-np", "all"]),
-    default="per-np",
+    type=click.Choice(["all", "per-np"]),
+    default="all",
     show_default=True,
-    help="The ideal answer from the first N_p positives, or from all.",
+    help="The ideal answer from all positives, or from the first N_p.",
 )
 @click.option("--control", "controls", multiple=True, help="none, random, reversed.")
 def answer(
@@ -566,15 +573,21 @@ def answer(
     ideal: str,
     controls: tuple[str, ...],
     prompt: str | None,
+    again: str | None,
     dry_run: bool,
     **settings: Any,
 ) -> None:
     """Write answers from the ranked documents, and the ideal answers."""
     from retrieval_quality.pipeline import answer as stage
 
-    options: dict[str, Any] = {"prompt": prompt} if prompt else {}
     outcome = stage.answer(
-        folder, _settings(settings), ideal=ideal, controls=controls, dry_run=dry_run, **options
+        folder,
+        _settings(settings),
+        ideal=ideal,
+        controls=controls,
+        prompt=prompt,
+        again=again,
+        dry_run=dry_run,
     )
     _tell(outcome, folder)
 
@@ -599,6 +612,7 @@ def grade(
     few_shot: bool,
     repeats: int,
     prompt: str | None,
+    again: str | None,
     dry_run: bool,
     **settings: Any,
 ) -> None:
@@ -612,6 +626,7 @@ def grade(
         few_shot=few_shot,
         repeats=repeats,
         prompt=prompt,
+        again=again,
         dry_run=dry_run,
     )
     _tell(outcome, folder)
@@ -619,11 +634,16 @@ def grade(
 
 @pipeline.command("run")
 @click.argument("config", metavar="CONFIG.yml", type=click.Path(path_type=Path, dir_okay=False))
-def run_pipeline(config: Path) -> None:
+@click.option(
+    "--again",
+    type=click.Choice(["failed"]),
+    help="Ask once more for what failed or could not be read.",
+)
+def run_pipeline(config: Path, again: str | None) -> None:
     """Run all stages of a configuration, or go on where it stopped."""
     from retrieval_quality.pipeline import run
 
-    click.echo(run.status_text(run.status(run.run(config))))
+    click.echo(run.status_text(run.status(run.run(config, again=again))))
 
 
 @pipeline.command()

@@ -14,7 +14,7 @@ A configuration is YAML. Paths are relative to the file::
       model: local                      # and any other setting of settings.Settings
       base_url: http://127.0.0.1:8081/v1
       concurrency: 2
-      ideal: per-np
+      ideal: all                        # or per-np
       controls: [none, random, reversed]
     grade:
       model: local
@@ -54,7 +54,7 @@ _ANSWER = ("ideal", "prompt", "controls", "control_seed")
 _GRADE = ("output", "few_shot", "prompt", "repeats")
 
 
-def run(config: Path | str) -> Path:
+def run(config: Path | str, *, again: str | None = None) -> Path:
     """Run a configuration from the first stage to the last, or go on where it stopped.
 
     What is done already is found done and costs nothing: texts and rankings by their manifests,
@@ -65,6 +65,8 @@ def run(config: Path | str) -> Path:
     ----------
     config : path
         A configuration file; see the head of this module.
+    again : {'', 'failed'}
+        ``failed`` asks once more for every answer and grade that came back as none.
 
     Returns
     -------
@@ -81,7 +83,7 @@ def run(config: Path | str) -> Path:
     told = read_config(config)
     base = Path(config).resolve().parent
     folder = (base / told["out"]).resolve()
-    if _fingerprint(told, base, folder) == _finished(folder):
+    if not again and _fingerprint(told, base, folder) == _finished(folder):
         return folder
     _corpus(told["corpus"], base, folder)
     if "rank" in told:
@@ -90,9 +92,9 @@ def run(config: Path | str) -> Path:
         given = dict(told["rank"])
         rank.rank(folder, given.pop("embeddings"), **given)
     settings, more = _split(told["answer"], _ANSWER)
-    answering.answer(folder, settings, **more)
+    answering.answer(folder, settings, again=again, **more)
     settings, more = _split(told["grade"], _GRADE)
-    grading.grade(folder, settings, **more)
+    grading.grade(folder, settings, again=again, **more)
     with Store(folder) as store:
         if not store.open_failures():
             write_json(folder / MANIFEST, _fingerprint(told, base, folder))
@@ -118,8 +120,8 @@ def _version(manifest: Path) -> list[str]:
     if not manifest.is_file():
         return []
     told = read_json(manifest)
-    names = [told[name].partition("@")[0] for name in ("prompt", "closed_prompt") if name in told]
-    return [prompts.load(name).version for name in names]
+    names = [name for name in ("prompt", "closed_prompt") if name in told]
+    return [prompts.recorded(told, name).version for name in names]
 
 
 def _state(path: Path) -> list[int] | None:
@@ -192,9 +194,14 @@ def read_config(path: Path | str) -> dict[str, Any]:
 
 
 def _placed(section: Mapping[str, Any], base: Path) -> dict[str, Any]:
-    """Take a price table's path from the folder of the configuration."""
-    prices = section.get("prices")
-    return {**section, **({"prices": str(base / prices)} if isinstance(prices, str) else {})}
+    """Take the paths of a price table and of a prompt from the folder of the configuration."""
+    placed = dict(section)
+    if isinstance(section.get("prices"), str):
+        placed["prices"] = str(base / section["prices"])
+    prompt = section.get("prompt")
+    if isinstance(prompt, str) and prompt.endswith((".yml", ".yaml")):
+        placed["prompt"] = str(base / prompt)
+    return placed
 
 
 def _several(told: Mapping[str, Any], section: str) -> list[Any]:
@@ -277,17 +284,22 @@ def status(folder: Path | str) -> Record:
         told["texts"] = len(texts)
         if (folder / RANKED).is_file():
             told["ranked"] = sum(1 for _ in read_ranked(folder, texts))
-    if not (folder / answering.MANIFEST).is_file():
+    if not _begun(folder / answering.MANIFEST):
         return told
     with Store(folder) as store:
         told["spent"] = {stage: store.spent(stage).as_dict() for stage in ("answer", "grade")}
-        told["answer"] = _answered(Asking.of(folder), store)
-        if (folder / grading.MANIFEST).is_file():
-            judging = Judging.of(folder)
+        told["answer"] = _answered(Asking.of(folder, latest=True), store)
+        finished = (folder / answering.MANIFEST).is_file()
+        if finished and _begun(folder / grading.MANIFEST):
+            judging = Judging.of(folder, latest=True)
             told["graded"] = _graded(judging, store, control=False)
             if judging.asking.controls:
                 told["controls"] = _graded(judging, store, control=True)
     return told
+
+
+def _begun(manifest: Path) -> bool:
+    return manifest.is_file() or answering.unfinished_name(manifest).is_file()
 
 
 def _answered(asking: Asking, store: Store) -> Record:
@@ -343,6 +355,8 @@ def status_text(told: Mapping[str, Any]) -> str:
             f"{counts['left']} left"
         )
         lines += [f"  {reason}: {n}" for reason, n in counts["ungraded_by_reason"].items()]
+        declined = (counts.get("ideal_declines") or {}).get("rows")
+        lines += [f"  against an ideal answer that declines: {declined}"] if declined else []
     for stage, spent in (told.get("spent") or {}).items():
         tokens = f"{spent['prompt_tokens']} + {spent['completion_tokens']} tokens"
         unknown = f", {spent['unpriced']} calls without a price" if spent["unpriced"] else ""
