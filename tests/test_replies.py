@@ -402,7 +402,8 @@ def test_a_proxy_of_the_environment_is_used(monkeypatch, server, store):
 def test_reading_never_raises():
     for raw in ("", "{", "[]", "[[", '{"choices": 3}', '{"choices": [3]}', '{"choices": [{}]}',
                 '{"choices": [{"message": 3}]}', '{"choices": [{"message": {"content": 3}}]}',
-                '{"choices": [null]}', '{"error": [[[[[[[["x"]]]]]]]]}', "\ufeff{}", "\x00", "data:",
+                '{"choices": [null]}', '{"error": [[[[[[[["x"]]]]]]]]}', "\ufeff{}", "\x00",
+                "data:",
                 '{"choices": {}, "error": null}'):  # fmt: skip
         told = read(raw, 9)
         assert told.reason
