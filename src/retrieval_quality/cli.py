@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 import click
 
 from retrieval_quality.errors import RetrievalQualityError, UsageError
+from retrieval_quality.logs.command import logs
 from retrieval_quality.parameters import Parameters
 
 if TYPE_CHECKING:
@@ -668,6 +669,9 @@ def status(folder: Path, as_json: bool) -> None:
 
     told = run.status(folder)
     click.echo(json.dumps(told, indent=1, ensure_ascii=False) if as_json else run.status_text(told))
+
+
+cli.add_command(logs)
 
 
 def _write_any_text(stream: TextIO | None) -> None:

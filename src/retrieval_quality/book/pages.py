@@ -302,6 +302,11 @@ class Run:
 
         if (human := self._human()) is None:
             return self._no_human()
+        if agreement.LLM not in human:
+            return self.note(
+                "The LLM's grade is not beside those of people, so the two cannot be counted "
+                "against each other."
+            )
         counts = agreement.confusion(human, agreement.PEOPLE, agreement.LLM)
         counts.columns = [f"LLM {grade}" for grade in counts.columns]
         counts.insert(0, "people", [str(grade) for grade in counts.index])
@@ -655,15 +660,26 @@ def _doubts(entry: Entry) -> str:
 def _layout(drawing: Figure, result: Result) -> tuple[int, int, list[tuple[Any, ...]]]:
     """Width and height of a drawing in pixels, and place and reading of each cell of a heat map.
 
-    A cell is (left, top, width, height, text), in percent of the drawing.
+    A cell is (left, top, width, height, text, row, column): its place in percent of the drawing,
+    its reading, and its place in the grid of embeddings and ratios, which may be drawn in strips.
     """
     width, height = (round(96 * inches) for inches in drawing.get_size_inches())
     if result.missing or result.entry.kind not in ("correlation", "difference"):
         return width, height, []
     rows = result.numbers.to_dict("records")
     places = (cell.box() for cell in figures.cells(drawing, result.numbers))
+    embeddings, ratios = (
+        {name: at for at, name in enumerate(result.numbers[key].unique())}
+        for key in ("embedding", "segment")
+    )
+    ratios = {name: at for at, name in enumerate(sorted(ratios, key=float))}
     cells = [
-        (*(round(100 * part, 2) for part in place), _reading(row))
+        (
+            *(round(100 * part, 2) for part in place),
+            _reading(row),
+            embeddings[row["embedding"]],
+            ratios[row["segment"]],
+        )
         for place, row in zip(places, rows, strict=True)
     ]
     return width, height, cells

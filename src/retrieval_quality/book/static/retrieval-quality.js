@@ -3,9 +3,12 @@
 (() => {
   "use strict";
 
+  // A cell is [left, top, width, height, text, row, column]: its place in percent of the image, its
+  // reading, and its place in the grid, which may be drawn in several strips.
   function explore(picture) {
     const cells = JSON.parse(picture.dataset.cells);
     if (!cells.length) return;
+    const image = picture.querySelector("img");
     const mark = document.createElement("div");
     mark.className = "rq-cell";
     mark.hidden = true;
@@ -31,27 +34,29 @@
     }
 
     function under(event) {
-      const box = picture.getBoundingClientRect();
+      const box = image.getBoundingClientRect();
       const x = (100 * (event.clientX - box.left)) / box.width;
       const y = (100 * (event.clientY - box.top)) / box.height;
       return cells.findIndex(([l, t, w, h]) => x >= l && x < l + w && y >= t && y < t + h);
     }
 
-    // The nearest cell in the direction of an arrow key.
-    function beside(dx, dy) {
-      const centre = ([l, t, w, h]) => [l + w / 2, t + h / 2];
-      const [x, y] = centre(cells[at]);
-      let best = at, least = Infinity;
-      cells.forEach((cell, index) => {
-        const [cx, cy] = centre(cell);
-        const along = (cx - x) * dx + (cy - y) * dy;
-        const across = Math.abs((cx - x) * dy) + Math.abs((cy - y) * dx);
-        if (along > 0.01 && along + 10 * across < least) {
-          least = along + 10 * across;
-          best = index;
-        }
-      });
-      return best;
+    // As in a table: arrows go one cell along the row or column, also from strip to strip; Home and
+    // End go to the ends of the row, with Control to the first and the last cell of all.
+    const place = (index) => [cells[index][5], cells[index][6]];
+    const last = (axis) => Math.max(...cells.map((cell) => cell[5 + axis]));
+    const find = (row, column) => cells.findIndex((c) => c[5] === row && c[6] === column);
+
+    function target(event) {
+      const [row, column] = place(at);
+      switch (event.key) {
+        case "ArrowLeft": return find(row, column - 1);
+        case "ArrowRight": return find(row, column + 1);
+        case "ArrowUp": return find(row - 1, column);
+        case "ArrowDown": return find(row + 1, column);
+        case "Home": return find(event.ctrlKey ? 0 : row, 0);
+        case "End": return find(event.ctrlKey ? last(0) : row, last(1));
+        default: return null;
+      }
     }
 
     function point(event) {
@@ -62,12 +67,13 @@
     picture.addEventListener("click", point);
     picture.addEventListener("focus", () => { if (at < 0) show(0); });
     picture.addEventListener("keydown", (event) => {
-      const step = {
-        ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1],
-      }[event.key];
-      if (!step) return;
+      if (event.altKey || event.metaKey) return;
+      const index = at < 0 ? 0 : target(event);
+      if (index === null) return;
       event.preventDefault();
-      show(at < 0 ? 0 : beside(...step));
+      if (index < 0) return;
+      show(index);
+      mark.scrollIntoView({ block: "nearest", inline: "nearest" });
     });
   }
 
