@@ -179,7 +179,9 @@ class Dataset:
             ``n_positives`` (int32), ``n_positives_2k`` (float64, positives among the first 2K
             where that row was graded too and begins with the top K, else NaN), ``pattern``
             (category of text such as ``"0110"``, rank 1 first) and ``grade`` (float64, 1-5, NaN
-            where null), in the order of the graded file. Categories hold only what occurs.
+            where null), in the order of the graded file. Categories hold only what occurs. Where
+            the dataset has texts also ``query`` (category): the first id of the texts with the
+            same query, so that rows of one question are known as such, under whatever ids.
 
         Raises
         ------
@@ -203,7 +205,27 @@ class Dataset:
             rows = rows[keep].reset_index(drop=True)
             for column in _CATEGORIES:
                 rows[column] = rows[column].cat.remove_unused_categories()
+        same = self.same_query()
+        if same:
+            names = rows["id"].cat.categories
+            first = pd.Categorical([same.get(name, name) for name in names])
+            codes = first.codes[rows["id"].cat.codes.to_numpy()]
+            rows["query"] = pd.Categorical.from_codes(codes, categories=first.categories)
         return rows
+
+    def same_query(self) -> dict[str, str]:
+        """Give for every id of the texts the first id with the same query.
+
+        Returns
+        -------
+        dict of str to str
+            Blanks around a query do not count. Empty where the dataset has no texts.
+        """
+        if "texts" not in self.parts:
+            return {}
+        texts = self.read("texts", ["id", "q"])
+        first = texts["id"].groupby(texts["q"].str.strip(), sort=False).transform("first")
+        return dict(zip(texts["id"], first.fillna(texts["id"]), strict=True))
 
     def table_counts(self) -> pd.DataFrame:
         """Count rows by part, embedding and subset.
