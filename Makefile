@@ -14,7 +14,7 @@ INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check -c requiremen
 
 .PHONY: env book test test-lowest test-wheel lint test-browser test-models test-llm figures lock clean help
 
-book: env  ## the book: DATA=simulated|paper|PATH|CONFIG.yml PARAMS="name=value …"
+book: env  ## the book: DATA=simulated|miniature|paper|PATH|CONFIG.yml PARAMS="name=value …"
 	$(RQ) book --data "$(DATA)" --jobs $(JOBS) $(foreach p,$(PARAMS),-p $(p))
 
 test: env lint  ## fast tests, doctests, types, style, import order

@@ -7,9 +7,9 @@ from pathlib import Path
 
 
 def lowest(pyproject: str, extras: list[str]) -> list[str]:
-    """Give ``name==version`` of each dependency of the core and of some extras.
+    r"""Give ``name==version`` of each dependency of the core and of some extras.
 
-    >>> lowest('[project]\\ndependencies = ["numpy>=2.2"]\\noptional-dependencies = {}', [])
+    >>> lowest('[project]\ndependencies = ["numpy>=2.2"]\noptional-dependencies = {}', [])
     ['numpy==2.2']
     """
     project = tomllib.loads(pyproject)["project"]
