@@ -245,6 +245,42 @@ def _advise(
     return said
 
 
+def companion(data: str = "simulated") -> tuple[pd.DataFrame, str]:
+    """Return the companion's own table: the best measure and alpha by dataset and K/N_p.
+
+    Parameters
+    ----------
+    data : str
+        As `retrieval_quality.sources.load` takes it.
+
+    Returns
+    -------
+    (DataFrame, str)
+        The table, and a sentence that says what it is.
+    """
+    from retrieval_quality import sources
+    from retrieval_quality.exhibits import catalogue
+
+    dataset = sources.load(data)
+    numbers = studies.compute(catalogue.STUDIES["study-which-measure"], dataset).numbers
+    alphas = studies.compute(catalogue.STUDIES["study-alpha-pick"], dataset).numbers
+    table = numbers.pivot(index="position", columns="panel", values="series")
+    order = [name for name in studies.RANGES if name in table.index]
+    table = table.reindex(order).rename_axis("K/N_p").rename_axis(None, axis=1).reset_index()
+    if len(alphas):
+        table["alpha of T"] = table["K/N_p"].map(alphas.set_index("range")["alpha"])
+    made = (
+        "simulated data, which say nothing of any retriever"
+        if dataset.simulated
+        else f"the data {dataset.name}, other texts than yours"
+    )
+    said = (
+        f"For comparison, the companion's table of the best measure by dataset and K/N_p, from "
+        f"{made}:"
+    )
+    return table, said
+
+
 def advice_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """Return where a log stands by K/N_p, for the companion's table by range.
 
