@@ -193,7 +193,8 @@ def test_bad_qrels_are_refused_by_line(tmp_path, text, said):
     ],
 )
 def test_documents_that_are_none_are_refused_by_line_and_field(tmp_path, cell, said):
-    path = write(tmp_path / "log.jsonl", '{"id": 1, "docs": ["a"]}\n{"id": 2, "docs": %s}\n' % cell)
+    lines = '{"id": 1, "docs": ["a"]}\n{"id": 2, "docs": ' + cell + "}\n"
+    path = write(tmp_path / "log.jsonl", lines)
     with pytest.raises(DataError, match=re.escape(said)) as told:
         list(open_log(path).rows())
     assert "line 2, docs" in str(told.value)

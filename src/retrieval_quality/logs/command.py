@@ -207,7 +207,8 @@ def measure(
 
     Writes measures.csv, per_query.csv, counts.json and report.html into the folder --out.
     """
-    from retrieval_quality.logs import measuring, report
+    from retrieval_quality.logs import measuring
+    from retrieval_quality.logs import report as reporting
 
     options = _options(given)
     if (path is None) == (run_path is None):
@@ -223,12 +224,11 @@ def measure(
         unlabelled=unlabelled,
         by=measuring.check_by(by),
     )
-    found = report.write(log, rules, out, per_query=not no_per_query, say=_say)
-    from retrieval_quality.logs.report import ALL
-
-    total = found.summary[found.summary["group"] == ALL]
+    found = reporting.write(log, rules, out, per_query=not no_per_query, say=_say)
+    total = found.summary[found.summary["group"] == reporting.ALL]
     click.echo(total.drop(columns="group").to_string(index=False, na_rep=""))
-    _say(f"{len(found.summary)} rows: {out / report.SUMMARY_FILE}; page: {out / report.PAGE_FILE}")
+    _say(f"{len(found.summary)} rows: {out / reporting.SUMMARY_FILE}")
+    _say(f"page: {out / reporting.PAGE_FILE}")
 
 
 @logs.command()
@@ -418,3 +418,32 @@ def label(
         click.echo((out / labelling.AGREEMENT).read_text(encoding="utf-8"), nl=False)
     else:
         _say(f"Fill in the labels of {out / labelling.TO_LABEL} and give it back with --hand.")
+
+
+@logs.command()
+@_logs
+@_reading
+@_measures
+@_top_k
+@_alpha
+@click.option("--by", default="none", show_default=True, help="day, week, month, group, stage.")
+@click.option("--out", required=True, type=_file, help="PAGE.html, one page that opens from disk.")
+def report(
+    path: Path, measures: str | None, top_k: str, alpha: str, by: str, out: Path, **given: Any
+) -> None:
+    """Write what LOGS says as one page, with everything in it."""
+    from retrieval_quality import outputs
+    from retrieval_quality.logs import measuring
+    from retrieval_quality.logs import report as reporting
+
+    if out.suffix not in (".html", ".htm"):
+        raise UsageError(f"--out {out}: the ending must be .html")
+    log = _open(path, _options(given))
+    trec = log.options.qrels is not None or log.format.name == "beir"
+    wanted = _wanted(log, measures, top_k, alpha, trec)
+    rules = measuring.Rules(wanted, trec=trec, by=measuring.check_by(by))
+    found = reporting.measured(log, rules)
+    outputs.write_text(out, reporting.page(log, found, rules))
+    for sentence in reporting.sentences(log.account, found):
+        _say(sentence)
+    _say(f"page: {out}")

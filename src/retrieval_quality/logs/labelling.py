@@ -483,13 +483,13 @@ def agreement(
         ["caught", *_share(model[person]), "" if person.any() else "no relevant one in the sample"],
         ["false_alarms", *_share(model[~person]), "" if (~person).any() else "all are relevant"],
     ]
-    patterns = _tops(rows, plan)
+    patterns, asked = _tops(rows, plan)
     if not patterns:
         return pd.DataFrame(lines, columns=["what", "value", "low", "high", "n", "reason"])
     lengths = {len(one) for one in patterns}
     shares = np.array([one.mean() for one in patterns])
-    codes = pd.factorize(both["query"])[0]
-    drawn = _drawn(shares, person, model, codes, plan.seed, replicates)
+    codes, queries = pd.factorize(both["query"])[0], pd.factorize(np.array(asked, dtype=object))[0]
+    drawn = _drawn(shares, queries, person, model, codes, plan.seed, replicates)
     factors = {"P": (1.0, 0.0)}
     if len(lengths) == 1:
         k = lengths.pop()
@@ -512,15 +512,16 @@ def agreement(
     return pd.DataFrame(lines, columns=["what", "value", "low", "high", "n", "reason"])
 
 
-def _tops(rows: list[Row], plan: Plan) -> list[NDArray[np.float64]]:
-    """Return the labels of each row's top K where all of them are there."""
-    found = []
+def _tops(rows: list[Row], plan: Plan) -> tuple[list[NDArray[np.float64]], list[str]]:
+    """Return the labels of each row's top K where all of them are there, and its query."""
+    found, asked = [], []
     for row in rows:
         k = plan.top_k or len(row.documents)
         top = (row.labels or [])[:k]
         if top and all(one is not None for one in top):
             found.append(np.array(top, dtype=np.float64))
-    return found
+            asked.append(key_of(row))
+    return found, asked
 
 
 def _share(values: NDArray[np.bool_]) -> tuple[float, float, float, int]:
@@ -565,19 +566,22 @@ def solve(labelled: float, person: NDArray[np.bool_], model: NDArray[np.bool_]) 
 
 def _drawn(
     shares: NDArray[np.float64],
+    queries: NDArray[np.int64],
     person: NDArray[np.bool_],
     model: NDArray[np.bool_],
     codes: NDArray[np.int64],
     seed: int,
     replicates: int,
 ) -> NDArray[np.float64]:
-    """Draw rows, and the hand sample by query, anew; return P as labelled and corrected."""
+    """Draw the queries of the log and of the hand sample anew; return P as labelled, corrected."""
     rng = np.random.default_rng(seed)
-    n_queries = int(codes.max()) + 1
+    sums, counts = np.bincount(queries, weights=shares), np.bincount(queries)
+    n_hand = int(codes.max()) + 1
     found = np.empty((2, replicates))
     for i in range(replicates):
-        found[0, i] = shares[rng.integers(0, len(shares), len(shares))].mean()
-        weights = np.bincount(rng.integers(0, n_queries, n_queries), minlength=n_queries)[codes]
+        drawn = rng.integers(0, len(sums), len(sums))
+        found[0, i] = sums[drawn].sum() / counts[drawn].sum()
+        weights = np.bincount(rng.integers(0, n_hand, n_hand), minlength=n_hand)[codes]
         again = np.repeat(np.arange(len(codes)), weights)
         found[1, i] = solve(found[0, i], person[again], model[again])
     return found
