@@ -103,11 +103,42 @@ def test_half_a_character_is_dropped_not_a_crash(tmp_path):
     assert drops.texts["not valid Unicode"] == 1
 
 
-def test_ids_keep_their_subset_and_are_numbered_anew(tmp_path):
-    names = ["my-wiki-7", "-3", "plain", "my-wiki-2"]
+@pytest.mark.parametrize(
+    "name", ["kb-1", "kb-0", "my-wiki-7", "Hs-h-12", "T-0", "a-007", "Ärzte-3", "a.b_c-2", "v1+-9"]
+)
+def test_an_id_of_ones_own_is_kept(tmp_path, name):
+    samples, _ = made(tmp_path, "texts", [{"id": name, **mine()}])
+    assert [s["id"] for s in samples] == [name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [7, "", " ", "plain", "-3", "kb-", "kb-1a", "kb-1\n", "k\x00-1", "kb-١", 1.5, True, ["a"]],
+)
+def test_an_id_that_cannot_be_kept_is_refused_with_its_row(tmp_path, name):
+    with pytest.raises(DataError, match=r"input\.json, record 2.*NAME-NUMBER"):
+        made(tmp_path, "texts", [mine(q="Another?"), {"id": name, **mine()}])
+    assert not (tmp_path / "run").exists()
+
+
+def test_ids_of_ones_own_are_not_swapped_and_texts_without_one_get_free_numbers(tmp_path):
+    names = ["kb-1", "kb-0", None, "T-1", None, "T-0"]
     records = [{"id": name, **mine(q=f"question {i}")} for i, name in enumerate(names)]
+    records.append(mine(q="question 6"))
     samples, _ = made(tmp_path, "texts", records)
-    assert [s["id"] for s in samples] == ["my-wiki-0", "T-0", "T-1", "my-wiki-1"]
+    assert [s["id"] for s in samples] == ["kb-1", "kb-0", "T-2", "T-1", "T-3", "T-0", "T-4"]
+    assert [s["q"] for s in samples] == [f"question {i}" for i in range(7)]
+
+
+def test_an_id_given_twice_is_refused_with_its_row(tmp_path):
+    first, second = {"id": "kb-1", **mine()}, {"id": "kb-1", **mine(q="Two is?")}
+    with pytest.raises(DataError, match=r"record 2.*'kb-1' was given to input\.json, record 1"):
+        made(tmp_path, "texts", [first, second])
+    a, b = write(tmp_path / "a.json", [first]), write(tmp_path / "b.json", [second])
+    build("texts", [a], tmp_path / "run")
+    with pytest.raises(DataError, match=r"b\.json, record 1.*another question in the folder"):
+        build("texts", [b], tmp_path / "run", append=True)
+    assert [s["q"] for s in texts(tmp_path / "run")] == ["What is it?"]
 
 
 # the same again
@@ -248,7 +279,7 @@ def test_disk_full_leaves_no_half_file(tmp_path, monkeypatch):
     file = write(tmp_path / "a.json", [mine()])
     with pytest.raises(DataError, match="No space left"):
         build("texts", [file], tmp_path / "run")
-    assert list((tmp_path / "run").iterdir()) == []
+    assert not (tmp_path / "run").exists()
 
 
 # HotpotQA

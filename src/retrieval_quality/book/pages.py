@@ -302,6 +302,11 @@ class Run:
 
         if (human := self._human()) is None:
             return self._no_human()
+        if agreement.LLM not in human:
+            return self.note(
+                "The LLM's grade is not beside those of people, so the two cannot be counted "
+                "against each other."
+            )
         counts = agreement.confusion(human, agreement.PEOPLE, agreement.LLM)
         counts.columns = [f"LLM {grade}" for grade in counts.columns]
         counts.insert(0, "people", [str(grade) for grade in counts.index])

@@ -19,7 +19,6 @@ import numpy as np
 import pandas as pd
 
 from retrieval_quality.data import schema
-from retrieval_quality.errors import DataError
 from retrieval_quality.exhibits.catalogue import FIGURES, Entry, measure_name
 from retrieval_quality.measures import MEASURES, segments
 from retrieval_quality.parameters import COEFFICIENTS, Parameters
@@ -796,10 +795,12 @@ def _show_texts(entry: Entry, dataset: Dataset, run: Parameters) -> Result:
     try:
         ordered = texts_in_rank_order(text, sample)
     except IndexError:
-        raise DataError(
-            f"samples_ranked: {sample['id']}: its rank names a text that samples_texts does not "
-            "have; `retrieval-quality data validate` lists all such rows"
-        ) from None
+        missing = (
+            f"The rank of {visible(str(sample['id']))} in samples_ranked names a text that "
+            "samples_texts does not have; `retrieval-quality data validate` lists all such rows."
+        )
+        empty = pd.DataFrame(columns=list(TEXT_COLUMNS))
+        return Result(entry, run, empty, missing=missing, simulated=dataset.simulated)
     indices = [int(i) for i in sample["rank"]]
     numbers = pd.DataFrame(
         {
