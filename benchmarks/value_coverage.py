@@ -5,8 +5,8 @@
 Each world is drawn from a stated law (`value_worlds`), 8 graded rows a query. The true value is
 that of who knows the law. `coverage` is the share of the worlds whose interval holds it, with what
 chance leaves of that share (Wilson, 95%); `above` is the share whose interval lies above 0, which
-is a false find where the true value is 0, and the power elsewhere. Every world is stored as soon as it
-is done, so that a run that was stopped goes on where it was.
+is a false find where the true value is 0, and the power elsewhere. Every world is stored as soon
+as it is done, so that a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations

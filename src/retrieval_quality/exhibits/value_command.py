@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def as_json(records: pd.DataFrame) -> str:
-    """Write records as a JSON array; undefined numbers are null.
+    r"""Write records as a JSON array; undefined numbers are null.
 
     Examples
     --------
     >>> import pandas as pd
     >>> as_json(pd.DataFrame({"gain": [math.nan], "reason": ["one embedding"]}))
-    '[\\n {"gain": null, "reason": "one embedding"}\\n]\\n'
+    '[\n {"gain": null, "reason": "one embedding"}\n]\n'
     """
 
     def plain(number: Any) -> Any:
@@ -56,7 +56,6 @@ def command(data: str, seed: int, out: str) -> None:
     """
     from retrieval_quality import outputs, sources
     from retrieval_quality.errors import UsageError
-    from retrieval_quality.exhibits.value import scored_rows
     from retrieval_quality.statistics import value
 
     if out != "-" and Path(out).suffix != ".json":
@@ -64,7 +63,7 @@ def command(data: str, seed: int, out: str) -> None:
     dataset = sources.load(data, seed=seed)
     if dataset.simulated:
         click.echo("The data is simulated: the values are those of its model.", err=True)
-    records = value.value(scored_rows(dataset), seed=seed)
+    records = value.value(dataset.scored(), seed=seed)
     text = as_json(records)
     if out == "-":
         click.echo(text, nl=False)
