@@ -22,7 +22,6 @@ from openai import APIError, AsyncOpenAI
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from llm_server import Answer, Asked, LlmServer, error, say
-
 from retrieval_quality.pipeline.client import ask
 from retrieval_quality.pipeline.settings import Settings
 from retrieval_quality.pipeline.store import Request, Store

@@ -76,7 +76,7 @@ def test_a_replicate_is_what_repeated_rows_give(coefficient):
         again = repeated(wide, dict(zip(ids, row.tolist(), strict=True)))
         values.append(
             [
-                SCIPY[coefficient](MEASURES[name].evaluate(again, 0.3), again["grade"])
+                SCIPY[coefficient](MEASURES[name].evaluate(again, 0.3).round(10), again["grade"])
                 for name in ("F", "nDCG")
             ]
         )
@@ -158,7 +158,8 @@ def test_cross_fitting_by_hand():
     assert found["correlation"] == pytest.approx(np.mean(values))
     assert found["alpha"] == pytest.approx(np.median(alphas))
     assert [found["alpha_low"], found["alpha_high"]] == pytest.approx([min(alphas), max(alphas)])
-    assert found["optimism"] == pytest.approx(found["maximum"] - np.mean(values))
+    parts = found[["ties", "optimism", "half_cost"]].sum()
+    assert parts == pytest.approx(found["maximum"] - np.mean(values))
     same = bootstrap.intervals(
         rows, measures=["T"], pairs=[], alpha="crossfit", replicates=30, **options
     ).iloc[0]
@@ -370,7 +371,8 @@ def test_the_alpha_of_the_other_datasets():
         assert cell.correlation == pytest.approx(own[cell.alpha])
         assert cell.datasets == 2
         maximum = best[(best["dataset"] == cell.dataset) & (best["segment"] == cell.segment)]
-        assert cell.maximum == pytest.approx(maximum["correlation"].item(), abs=1e-8)
+        assert cell.maximum == pytest.approx(own.max())  # with exact ties
+        assert cell.maximum == pytest.approx(maximum["correlation"].item(), abs=1e-3)
         assert cell.loss == pytest.approx(cell.maximum - cell.correlation)
         assert cell.loss >= -1e-12
     assert len(found) == 6

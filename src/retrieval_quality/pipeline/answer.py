@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from retrieval_quality.errors import DataError, UsageError
-from retrieval_quality.outputs import sole_run, write_bytes
+from retrieval_quality.outputs import write_bytes
 from retrieval_quality.pipeline import client, prompts
 from retrieval_quality.pipeline.client import Estimate, Executor, Tally
 from retrieval_quality.pipeline.controls import check_kinds, control_rows
-from retrieval_quality.pipeline.files import read_json, write_json
+from retrieval_quality.pipeline.files import existing, read_json, working, write_json
 from retrieval_quality.pipeline.rows import Record, Row, read_ranked, read_texts
 from retrieval_quality.pipeline.settings import Settings
 from retrieval_quality.pipeline.store import Reply, Request, Store
@@ -90,42 +90,39 @@ def answer(
     DataError, UsageError
         As `retrieval_quality.pipeline.client.ask` and the readers of the two files.
     """
-    folder = Path(folder)
     controls = (controls,) if isinstance(controls, str) else controls
-    asking = Asking(
-        folder,
-        settings,
-        prompts.load(prompt or PROMPT).check(("documents", "query")),
-        ideal or IDEALS[0],
-        check_kinds(controls or ()),
-        1 if control_seed is None else control_seed,
-    )
+    kinds = check_kinds(controls or ())
     check_again(again)
-    if dry_run:
-        with Store(folder) as store:
-            useless = asking.useless(store) if again else frozenset()
-            return client.estimate(asking.requests(), store, settings, useless)
-    settings.price()
+    written_with = prompts.load(prompt or PROMPT).check(("documents", "query"))
+    ideal, seed = ideal or IDEALS[0], 1 if control_seed is None else control_seed
+    if ideal not in IDEALS:
+        raise UsageError(f"`ideal` is {ideal!r}: {' or '.join(IDEALS)}.")
+    folder = existing(folder)
     with (
-        sole_run(folder, "pipeline answer"),
-        Store(folder) as store,
-        unfinished(folder / MANIFEST, asking.manifest(), store),
+        nullcontext() if dry_run else working(folder, "pipeline answer"),
+        Store(
+            (asking := Asking(folder, settings, written_with, ideal, kinds, seed)).folder
+        ) as store,
     ):
-        tally = client.ask(
-            asking.requests(),
-            store,
-            settings,
-            stage="answer",
-            total=2 * sum(1 for _ in asking.rows()),
-            executor=executor,
-            again=asking.useless(store) if again else frozenset(),
-        )
-        if tally.failed and not tally.answered and not asking.has_answers(store):
-            reasons = ", ".join(f"{one} ({n})" for one, n in tally.failed.most_common(3))
-            raise DataError(f"Nothing was answered: {reasons}.")
-        spent = store.spent("answer").as_dict()
-        told = {"finished": True, "spent": spent}
-        write_json(folder / MANIFEST, {**asking.manifest(), **told})
+        useless = asking.useless(store) if again else frozenset()
+        if dry_run:
+            return client.estimate(asking.requests(), store, settings, useless)
+        settings.price()
+        with unfinished(folder / MANIFEST, asking.manifest(), store):
+            tally = client.ask(
+                asking.requests(),
+                store,
+                settings,
+                stage="answer",
+                total=2 * sum(1 for _ in asking.rows()),
+                executor=executor,
+                again=useless,
+            )
+            if tally.failed and not tally.answered and not asking.has_answers(store):
+                reasons = ", ".join(f"{one} ({n})" for one, n in tally.failed.most_common(3))
+                raise DataError(f"Nothing was answered: {reasons}.")
+            told = {"finished": True, "spent": store.spent("answer").as_dict()}
+            write_json(folder / MANIFEST, {**asking.manifest(), **told})
     return tally
 
 
@@ -201,8 +198,6 @@ class Asking:
         controls: tuple[str, ...],
         control_seed: int,
     ) -> None:
-        if ideal not in IDEALS:
-            raise UsageError(f"`ideal` is {ideal!r}: {' or '.join(IDEALS)}.")
         self.folder = folder
         self.settings = settings
         self.prompt = prompt

@@ -29,17 +29,9 @@ from typing import Any, NoReturn, Protocol
 from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass_environment  # type: ignore[attr-defined]
 
-from openai import (
-    APIConnectionError,
-    APIStatusError,
-    APITimeoutError,
-    AsyncOpenAI,
-    DefaultAsyncHttpxClient,
-    HttpxBinaryResponseContent,
-)
 from tqdm import tqdm
 
-from retrieval_quality.errors import DataError, RetrievalQualityError, UsageError
+from retrieval_quality.errors import DataError, RetrievalQualityError, UsageError, needing
 from retrieval_quality.pipeline import replies
 from retrieval_quality.pipeline.settings import (
     SENT,
@@ -52,6 +44,16 @@ from retrieval_quality.pipeline.settings import (
     shown,
 )
 from retrieval_quality.pipeline.store import Reply, Request, Spent, Store, canonical
+
+with needing("pipeline"):
+    from openai import (
+        APIConnectionError,
+        APIStatusError,
+        APITimeoutError,
+        AsyncOpenAI,
+        DefaultAsyncHttpxClient,
+        HttpxBinaryResponseContent,
+    )
 
 LONGEST_BACK_OFF = 30.0  # seconds
 LOST_IN_A_ROW = 3  # calls given up, none answered between them: the fault is the server's

@@ -8,14 +8,14 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import pstdev
 from typing import Any
 
 from retrieval_quality.errors import DataError, UsageError
-from retrieval_quality.outputs import placing, sole_run
+from retrieval_quality.outputs import placing
 from retrieval_quality.pipeline import client, prompts
 from retrieval_quality.pipeline.answer import (
     Asking,
@@ -27,7 +27,14 @@ from retrieval_quality.pipeline.answer import (
     written,
 )
 from retrieval_quality.pipeline.client import Estimate, Executor, Tally
-from retrieval_quality.pipeline.files import read_json, sha256_of, write_json, write_records
+from retrieval_quality.pipeline.files import (
+    existing,
+    read_json,
+    sha256_of,
+    working,
+    write_json,
+    write_records,
+)
 from retrieval_quality.pipeline.rows import Record, Row
 from retrieval_quality.pipeline.settings import Settings
 from retrieval_quality.pipeline.store import Reply, Request, Store, canonical
@@ -123,16 +130,18 @@ def grade(
         raise UsageError(f"`output` is {output!r}: {', '.join(OUTPUTS)}.")
     if not isinstance(repeats, int) or isinstance(repeats, bool) or repeats < 1:
         raise UsageError(f"`repeats` is {repeats!r}: give a whole number of at least 1.")
-    folder = Path(folder)
     rubric = prompts.load(prompt or (PROMPT_WITH_EXAMPLES if few_shot else PROMPT))
     rubric.check(("query", "ideal", "answer"), ("format",))
-    judging = Judging(Asking.of(folder), settings, rubric, output, repeats)
-    if dry_run:
-        with Store(folder) as store:
-            useless = judging.useless(store) if again else frozenset()
+    folder = existing(folder)
+    with (
+        nullcontext() if dry_run else working(folder, "pipeline grade"),
+        Store((asking := Asking.of(folder)).folder) as store,
+    ):
+        judging = Judging(asking, settings, rubric, output, repeats)
+        useless = judging.useless(store) if again else frozenset()
+        if dry_run:
             return client.estimate(judging.requests(store, guess=True), store, settings, useless)
-    settings.price()
-    with sole_run(folder, "pipeline grade"), Store(folder) as store:
+        settings.price()
         judging.check_place(store)
         with unfinished(folder / MANIFEST, judging.manifest(), store):
             tally = client.ask(
@@ -142,7 +151,7 @@ def grade(
                 stage="grade",
                 total=repeats * sum(1 for _ in judging.asking.rows()),
                 executor=executor,
-                again=judging.useless(store) if again else frozenset(),
+                again=useless,
             )
             judging.export(store)
     return tally
@@ -166,8 +175,9 @@ def export(folder: Path | str) -> Record:
     DataError
         Grading has not finished yet, or a file is in the way that this store did not make.
     """
-    with sole_run(folder, "export of grades"), Store(folder) as store:
-        judging = Judging.of(Path(folder))
+    folder = existing(folder)
+    with working(folder, "pipeline export"), Store(folder) as store:
+        judging = Judging.of(folder)
         judging.check_place(store)
         return judging.export(store)
 

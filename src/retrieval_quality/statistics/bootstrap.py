@@ -1,40 +1,35 @@
-"""How sure a correlation is: bootstrap by query, and an alpha that was not chosen on the same rows.
+"""How sure each cell's correlation is, and an alpha that was not chosen on the same rows.
 
-Rows are not independent: one query stands in a cell with several N_c, N_p and K, and in the cells
-of every embedding. So queries are drawn, not rows. A replicate gives each query a weight, Poisson
-with mean 1, and every row of the query counts that often. The weights of a query depend on nothing
-but the seed and its id: all cells, embeddings and measures of a replicate share them, which pairs
-the differences, and a cell has the same interval whatever else is computed beside it, in whatever
-order and by however many threads.
-
-An interval goes from one percentile of the replicates to the other. Three kinds of alpha:
+One row a cell: its coefficient, or the difference of two, with the interval that `resampling`
+gives. Three kinds of alpha:
 
 a number
     The coefficient at that alpha.
 ``crossfit``
     Queries are split into halves; the alpha that is best in one half is used in the other, and the
-    two values are averaged. The estimate is the mean over several splits. Each replicate draws its
-    own split, so the interval holds the uncertainty of the choice of alpha, and of the split.
+    two values are averaged. The estimate is the mean over `SPLITS` splits. It is the correlation on
+    other queries at an alpha that half as many queries chose. Each replicate takes the mean over
+    `REPLICATE_SPLITS` splits of its own; what that small number adds to its variance is known from
+    how the splits of one replicate differ, and is taken out (`_steadied`).
 ``published``
-    The maximum over the published grid, taken anew in each replicate. Such an interval is
-    descriptive: a maximum over alpha flatters a measure on the rows it is taken on, and does so
-    once more in every replicate, so it lies too high. No p-value is given.
+    The maximum over the published grid with the published ties, taken anew in each replicate. Such
+    an interval is descriptive: a maximum over alpha flatters a measure on the rows it is taken on,
+    and does so once more in every replicate, so it lies too high. No p-value is given.
+
+Ties are those of exact arithmetic (`resampling.exact_scores`), but for ``published``.
 
 References
 ----------
-.. [1] B. Efron, R. Tibshirani, "An Introduction to the Bootstrap", 1993 (percentile intervals).
-.. [2] Y. Benjamini, Y. Hochberg, "Controlling the false discovery rate", 1995.
+.. [1] Y. Benjamini, Y. Hochberg, "Controlling the false discovery rate", 1995.
 """
 
 from __future__ import annotations
 
-import hashlib
-import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -50,21 +45,42 @@ from retrieval_quality.statistics.counts import (
     FloatArray,
     IntArray,
     Table,
-    compiled,
     count_rows,
     evaluate,
-    in_order,
-    pearson,
-    prepare,
-    put_in_order,
-    rank_coefficients,
+)
+from retrieval_quality.statistics.resampling import (
+    DEFINED,
+    Replicates,
+    candidates,
+    coefficients,
+    crossed,
+    exact_scores,
+    halved,
+    query_halves,
+    query_weights,
+    replicate,
+    slots_of,
+    unit,
 )
 
-DEFINED = 0.95
-"""Share of the replicates, or splits, that must be defined for their interval, or mean, to be."""
+__all__ = [
+    "DEFINED",
+    "INTERVAL_COLUMNS",
+    "SPLITS",
+    "crossfit",
+    "intervals",
+    "leave_dataset_out",
+    "profile",
+    "query_halves",
+    "query_weights",
+    "replicate",
+]
 
 SPLITS = 20
 """Random halvings of the queries behind a cross-fitted estimate."""
+
+REPLICATE_SPLITS = 2
+"""Random halvings in each replicate of a cross-fitted estimate."""
 
 INTERVAL_COLUMNS = (
     *correlation.COLUMNS[:7],
@@ -201,8 +217,16 @@ def crossfit(
     DataFrame
         `correlation.COLUMNS` with ``alpha`` the median of those chosen, and: ``alpha_low`` and
         ``alpha_high``, the least and greatest chosen; ``maximum``, the published maximum on all
-        rows; ``optimism``, by how much it is above; ``queries``; ``undefined``, the splits that
-        gave no value.
+        rows, and what it is above the cross-fitted value by, in three parts: ``ties``, what
+        rounding of the published expressions adds; ``optimism``, by how much a maximum on these
+        rows flatters itself; ``half_cost``, what an alpha from half of the queries loses against
+        one from all. ``queries``; ``undefined``, the splits that gave no value.
+
+    Notes
+    -----
+    On a half, the maximum exceeds the cross-fitted value by what a maximum over so few queries
+    flatters itself. That goes with one over the number of queries, so on all of them it is half as
+    large: the optimism. The rest of the difference is the cost of choosing on half.
 
     Raises
     ------
@@ -212,6 +236,7 @@ def crossfit(
     _check(coefficient, "crossfit", 1, 0.95, splits)
     counts = _count(rows, measures, segmentation, min_samples, require_2k, by, grade)
     draw = _Draw(counts, coefficient, "crossfit", 0, seed, splits, threads)
+    published = {name: _published(draw, lookup([name])[0]) for name in measures}
     frames = []
     for measure in lookup(measures):
         sample = _sample(draw, measure)
@@ -219,11 +244,15 @@ def crossfit(
         frame = _single(draw, {measure.name: sample}, measure.name, fewest, 0.95)
         cells = np.flatnonzero(sample.table.sizes >= fewest)
         frame["alpha_low"], frame["alpha_high"] = sample.alpha_range[cells].T
-        frame["maximum"] = sample.maximum[cells]
-        frame["optimism"] = frame["maximum"] - frame["correlation"]
+        best = sample.maximum[cells]
+        frame["maximum"] = published[measure.name][cells]
+        frame["ties"] = frame["maximum"] - best
+        frame["optimism"] = (sample.own - sample.value)[cells] / 2
+        frame["half_cost"] = best - frame["correlation"] - frame["optimism"]
         frame["undefined"] = sample.undefined_splits[cells]
         frames.append(frame)
-    extra = ["alpha_low", "alpha_high", "maximum", "optimism", "queries", "undefined"]
+    extra = ["alpha_low", "alpha_high", "maximum", "ties", "optimism", "half_cost"]
+    extra += ["queries", "undefined"]
     return pd.concat(frames, ignore_index=True)[[*correlation.COLUMNS, *extra]]
 
 
@@ -269,7 +298,7 @@ def profile(
     fewest = correlation.minimum(segmentation, min_samples)
     frames = []
     for measure in chosen:
-        values, table = evaluate(counts, measure, grid)
+        values, table = exact_scores(counts, measure, grid)
         curves = correlation.curves_of(values, table)[:, :, COEFFICIENTS.index(coefficient)]
         cells = np.flatnonzero(table.sizes >= fewest)
         repeated = np.repeat(cells, len(grid))
@@ -305,8 +334,8 @@ def leave_dataset_out(
     Returns
     -------
     DataFrame
-        `correlation.COLUMNS`, and: ``maximum``, the published maximum on the dataset itself;
-        ``loss``, by how much it is above; ``datasets``, how many others gave the alpha.
+        `correlation.COLUMNS`, and: ``maximum``, the greatest over the grid on the dataset
+        itself; ``loss``, by how much it is above; ``datasets``, how many others gave the alpha.
 
     Raises
     ------
@@ -335,136 +364,7 @@ def leave_dataset_out(
     return pd.DataFrame(results, columns=[*correlation.COLUMNS, *extra])
 
 
-def query_weights(ids: Iterable[str], replicates: int, seed: int) -> NDArray[np.uint8]:
-    """Poisson weights of queries, each from the seed and its id alone.
-
-    Parameters
-    ----------
-    ids : iterable of str
-        Queries.
-    replicates : int
-        Weights for each.
-    seed : int
-        Not negative.
-
-    Returns
-    -------
-    ndarray of uint8, shape (queries, replicates)
-        How often a query counts; mean 1, variance 1.
-
-    Examples
-    --------
-    >>> query_weights(["A-0", "A-1"], 3, seed=1)
-    array([[0, 1, 1],
-           [0, 0, 1]], dtype=uint8)
-    """
-    draws = [
-        np.searchsorted(_POISSON, _stream(seed, "weights", name).random_raw(replicates), "right")
-        for name in ids
-    ]
-    return np.array(draws, dtype=np.uint8).reshape(len(draws), replicates)
-
-
-def query_halves(ids: Iterable[str], splits: int, seed: int, purpose: str) -> NDArray[np.uint8]:
-    """Random halves of the queries, 0 or 1, each from the seed, the purpose and its id alone.
-
-    Parameters
-    ----------
-    ids : iterable of str
-        Queries.
-    splits : int
-        Halvings.
-    seed : int
-        Not negative.
-    purpose : str
-        Tells independent sets of halvings apart.
-
-    Returns
-    -------
-    ndarray of uint8, shape (queries, splits)
-        Which half each query is in; a fair coin, so halves differ a little in size.
-    """
-    draws = [_stream(seed, purpose, name).random_raw(splits) >> np.uint64(63) for name in ids]
-    return np.array(draws, dtype=np.uint8).reshape(len(draws), splits)
-
-
-def replicate(
-    counts: Counts,
-    score: FloatArray,
-    query: IntArray,
-    weights: NDArray[np.uint8],
-    *,
-    coefficient: str = "spearman",
-    threads: int | None = None,
-) -> FloatArray:
-    """Correlate one value of every row with the grade, in every cell and under every weighting.
-
-    Parameters
-    ----------
-    counts : Counts
-        Counted by ``id`` and by what the value depends on.
-    score : ndarray, shape (entries,)
-        The value, such as a measure at an alpha of the cell's own; rows where it is NaN are left
-        out.
-    query : ndarray of int, shape (entries,)
-        Row of `weights` that each entry belongs to.
-    weights : ndarray of uint8, shape (queries, replicates)
-        How often each query counts, as from `query_weights`; a column of ones gives the data.
-    coefficient : str
-        As for `intervals`.
-    threads : int, optional
-        By default one for each processor; results do not depend on it.
-
-    Returns
-    -------
-    ndarray, shape (cells, replicates)
-        NaN where the value or the grade is constant.
-    """
-    code, values = pd.factorize(score, sort=True)
-    table = counts.table(code)
-    slots = _slots(counts, query, table)
-    found = np.full((len(table), weights.shape[1]), np.nan)
-
-    def work(cell: int) -> None:
-        first, last = table.start[cell], table.start[cell + 1]
-        order = np.arange(last - first)[np.newaxis]  # keys are distinct values, ascending
-        scores = values[table.key[first:last]][np.newaxis].astype(np.float64)
-        found[cell] = _statistics(
-            slots.of(first, last),
-            weights[np.newaxis],
-            table.grades,
-            scores,
-            order,
-            np.zeros(order.shape, dtype=np.bool_),
-            COEFFICIENTS.index(coefficient),
-        )[0]
-
-    with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
-        list(pool.map(work, range(len(table))))
-    return found
-
-
 # --- drawing ------------------------------------------------------------------------------------
-
-_POISSON = np.array(
-    [
-        int(sum(2**64 / math.e / math.factorial(i) for i in range(k + 1)))
-        for k in range(13)  # larger counts have a chance below 1e-10
-    ],
-    dtype=np.uint64,
-)
-"""Where a whole number of 64 random bits stops giving weight k."""
-
-
-def _stream(seed: int, purpose: str, name: str) -> np.random.Philox:
-    text = f"{seed}/{purpose}/{name}".encode()
-    digest = hashlib.blake2b(text, digest_size=16).digest()
-    return np.random.Philox(key=int.from_bytes(digest, "little"))
-
-
-def _halved(weights: NDArray[np.uint8], halves: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Weights in the first half and in the second: shape (2, queries, replicates)."""
-    return np.concatenate([weights * (1 - halves), weights * halves])
 
 
 class _Draw:
@@ -484,14 +384,19 @@ class _Draw:
         self.coefficient = COEFFICIENTS.index(coefficient)
         self.alpha = alpha
         self.threads = threads or os.cpu_count() or 1
-        self.query, distinct = counts.keys(["id"])
-        names = np.asarray(distinct["id"]).astype(str)
+        named = next(name for name in ("query", "id") if name in counts.columns)
+        self.query, distinct = counts.keys([named])
+        names = np.asarray(distinct[named]).astype(str)
         self.replicates, self.n_splits = replicates, splits
-        self.weights = query_weights(names, replicates, seed)[np.newaxis]
+        self.weights = query_weights(names, replicates, seed)
         if self.crossed:
-            self.weights = _halved(self.weights, query_halves(names, replicates, seed, "halves"))
-            once = np.ones((1, len(names), splits), dtype=np.uint8)
-            self.splits = _halved(once, query_halves(names, splits, seed, "splits"))
+            drawn = query_halves(names, replicates * REPLICATE_SPLITS, seed, "halves")
+            self.halves = [
+                halved(self.weights, drawn[:, each::REPLICATE_SPLITS])
+                for each in range(REPLICATE_SPLITS)
+            ]
+            once = np.ones((len(names), splits), dtype=np.uint8)
+            self.splits = halved(once, query_halves(names, splits, seed, "splits"))
 
     @property
     def crossed(self) -> bool:
@@ -504,20 +409,26 @@ class _Draw:
 
 @dataclass(frozen=True)
 class _Sample:
-    """One measure: estimate, alpha and replicates of every cell."""
+    """One measure: estimate, alpha and replicates of every cell.
+
+    ``replicates`` has the shape (cells, replicates, splits); there is one split unless alpha is
+    cross-fitted. ``own`` is the mean value of halves at their own choice.
+    """
 
     table: Table
     value: FloatArray
     alpha: FloatArray
     alpha_range: FloatArray
     maximum: FloatArray
+    own: FloatArray
     undefined_splits: IntArray
     replicates: FloatArray
     queries: IntArray
 
 
 def _sample(draw: _Draw, measure: Measure) -> _Sample:
-    values, table = evaluate(draw.counts, measure, draw.grid)
+    score = evaluate if draw.alpha == "published" else exact_scores
+    values, table = score(draw.counts, measure, draw.grid)
     alphas = draw.grid if measure.has_alpha else np.array([np.nan])
     decimals = correlation.DECIMALS if isinstance(draw.alpha, str) else None
     curves = correlation.curves_of(values, table, draw.threads)
@@ -529,74 +440,58 @@ def _sample(draw: _Draw, measure: Measure) -> _Sample:
         at[:, draw.coefficient].copy(),
         np.full((n, 2), np.nan),
         best[:, draw.coefficient],
+        np.full(n, np.nan),
         np.zeros(n, dtype=np.int64),
-        np.full((n, draw.replicates), np.nan),
+        np.full((n, draw.replicates, REPLICATE_SPLITS if draw.crossed else 1), np.nan),
         np.zeros(n, dtype=np.int64),
     )
-    slots = _slots(draw.counts, draw.query, table)
+    slots = slots_of(draw.counts, draw.query, table)
 
     def work(cell: int) -> None:
         first, last = table.start[cell], table.start[cell + 1]
         scores = np.ascontiguousarray(values[table.key[first:last]].T)
-        candidates = _candidates(scores, draw.coefficient == 1)
+        orders, ties, at_first, _ = candidates(scores, draw.coefficient == 1)
         own = slots.of(first, last)
         sample.queries[cell] = len(np.unique(own.query))
-        rest = (table.grades, scores, *candidates[:2], draw.coefficient)
-        sample.replicates[cell] = _statistics(own, draw.weights, *rest)[0]
-        if draw.crossed:
-            found, chosen = _statistics(own, draw.splits, *rest)
-            _average(sample, cell, found, alphas[candidates[2][chosen]])
+        rest = (table.grades, scores, orders, ties, draw.coefficient)
+        if not draw.crossed:
+            found = coefficients(own, draw.weights, *rest)
+            sample.replicates[cell, :, 0] = np.max(
+                found, axis=0, where=~np.isnan(found), initial=-np.inf
+            )
+        else:
+            for i, halves in enumerate(draw.halves):
+                each = [coefficients(own, half, *rest) for half in halves]
+                sample.replicates[cell, :, i] = crossed(*each)[0]
+            each = [coefficients(own, half, *rest) for half in draw.splits]
+            value, high, chosen = crossed(*each)
+            _average(sample, cell, value, high, alphas[at_first[chosen]])
 
     with ThreadPoolExecutor(draw.threads) as pool:
         list(pool.map(work, range(n)))
+    sample.replicates[np.isinf(sample.replicates)] = np.nan
     return sample
 
 
-class _Slots(NamedTuple):
-    """Rows by query, those of one key and grade (a slot) next to each other.
-
-    Attributes
-    ----------
-    key, grade : ndarray of int64, shape (slots,)
-        Which entry of the table, and which grade.
-    start : ndarray of int64, shape (slots + 1,)
-        The queries of a slot.
-    query, rows : ndarray of int64
-        Which query, and how many rows it has in the slot.
-    """
-
-    key: IntArray
-    grade: IntArray
-    start: IntArray
-    query: IntArray
-    rows: IntArray
-
-    def of(self, first: int, last: int) -> _Slots:
-        """Slots of the table's entries `first` up to `last`, counted from there."""
-        low, high = np.searchsorted(self.key, [first, last])
-        own = slice(self.start[low], self.start[high])
-        start = self.start[low : high + 1] - self.start[low]
-        key, grade = self.key[low:high] - first, self.grade[low:high]
-        return _Slots(key, grade, start, self.query[own], self.rows[own])
+def _published(draw: _Draw, measure: Measure) -> FloatArray:
+    """Maximum over the published grid with the published ties, by cell."""
+    values, table = evaluate(draw.counts, measure, draw.grid)
+    curves = correlation.curves_of(values, table, draw.threads)
+    best = correlation.maximum(
+        curves, np.arange(curves.shape[1], dtype=np.float64), correlation.DECIMALS
+    )[1]
+    return np.asarray(best[:, draw.coefficient])
 
 
-def _slots(counts: Counts, query: IntArray, table: Table) -> _Slots:
-    kept = np.flatnonzero(table.entry >= 0)
-    code = table.entry[kept] * len(table.grades) + counts.grade[kept]
-    order = np.argsort(code, kind="stable")
-    slot, start = np.unique(code[order], return_index=True)
-    key, grade = np.divmod(slot, len(table.grades))
-    entries = kept[order]
-    rows = counts.count[entries].astype(np.int64)
-    return _Slots(key, grade, np.append(start, len(entries)), query[entries], rows)
-
-
-def _average(sample: _Sample, cell: int, values: FloatArray, alphas: FloatArray) -> None:
+def _average(
+    sample: _Sample, cell: int, values: FloatArray, own: FloatArray, alphas: FloatArray
+) -> None:
     """Enter the mean over splits, where enough of them are defined."""
     defined = ~np.isnan(values)
     sample.undefined_splits[cell] = (~defined).sum()
     enough = defined.mean() >= DEFINED
     sample.value[cell] = values[defined].mean() if enough else np.nan
+    sample.own[cell] = own[defined].mean() if enough else np.nan
     sample.alpha[cell] = np.median(alphas[:, defined]) if enough else np.nan
     if enough:
         sample.alpha_range[cell] = alphas[:, defined].min(), alphas[:, defined].max()
@@ -612,7 +507,7 @@ def _single(
     cells = np.flatnonzero(sample.table.sizes >= fewest)
     frame = _cells(draw, sample, cells, name, "")
     frame["alpha"], frame["alpha_minus"] = sample.alpha[cells], np.nan
-    return _spread(frame, sample.value[cells], sample.replicates[cells], level)
+    return _spread(draw, frame, sample.value[cells], sample.replicates[cells], level)[0]
 
 
 def _pair(
@@ -629,10 +524,10 @@ def _pair(
     frame["reason"] = _first(pd.Series(unequal, dtype=object), frame["reason"])
     difference = np.where(same, one.value[cells] - other.value[cells], np.nan)
     replicates = one.replicates[cells] - other.replicates[cells]
-    frame = _spread(frame, difference, replicates, level)
+    frame, drawn = _spread(draw, frame, difference, replicates, level)
     if draw.alpha != "published":
         known = frame["low"].notna().to_numpy()
-        frame.loc[known, "p_value"] = _p_values(replicates[known])
+        frame.loc[known, "p_value"] = _p_values(drawn[known])
     return frame
 
 
@@ -646,15 +541,14 @@ def _cells(draw: _Draw, sample: _Sample, cells: IntArray, measure: str, minus: s
 
 
 def _spread(
-    frame: pd.DataFrame, value: FloatArray, replicates: FloatArray, level: float
-) -> pd.DataFrame:
-    """Enter value, interval and what is undefined about them."""
-    undefined = np.isnan(replicates).sum(axis=1)
-    n = max(replicates.shape[1], 1)
-    tails = (1 - level) / 2
-    low, high = _quantiles(replicates, tails), _quantiles(replicates, 1 - tails)
+    draw: _Draw, frame: pd.DataFrame, value: FloatArray, replicates: FloatArray, level: float
+) -> tuple[pd.DataFrame, FloatArray]:
+    """Enter value, interval and what is undefined about them; also give the replicates used."""
+    drawn = _steadied(value, replicates, draw.n_splits) if draw.crossed else replicates[..., 0]
+    undefined = np.isnan(drawn).sum(axis=1)
+    low, high = Replicates(value, drawn.T).interval(level)
     single = frame["queries"].to_numpy() == 1
-    no_interval = np.isnan(value) | single | (undefined > (1 - DEFINED) * n)
+    no_interval = np.isnan(low) | single
     frame["correlation"], frame["undefined"] = value, undefined
     frame["low"], frame["high"] = np.where(no_interval, np.nan, [low, high])
     frame["p_value"] = frame["q_value"] = np.nan
@@ -663,7 +557,30 @@ def _spread(
         for alone, count in zip(single, undefined, strict=True)
     ]
     frame["reason"] = _first(frame["reason"], np.where(no_interval, said, ""))
-    return frame
+    return frame, drawn
+
+
+def _steadied(value: FloatArray, replicates: FloatArray, splits: int) -> FloatArray:
+    """Replicates of a mean over `splits` splits, from replicates with fewer: shape (cells, n).
+
+    With r splits a replicate has the variance V + W / r, where W is the variance between splits of
+    one replicate, estimated by their differences; the estimate has V + W / splits. The replicates
+    are drawn together by the root of the ratio of the two, and moved so that their mean lies at
+    the estimate: a replicate lacks a third of the queries, so alpha is chosen worse in it.
+    """
+    known = ~np.isnan(replicates).any(axis=2)
+    count = np.maximum(known.sum(axis=1), 1)
+    r = replicates.shape[2]
+    mean = replicates.mean(axis=2)
+    centre = np.where(known, mean, 0.0).sum(axis=1) / count
+    around = np.where(known, mean - centre[:, np.newaxis], 0.0)
+    total = (around**2).sum(axis=1) / np.maximum(count - 1, 1)
+    within = np.where(known, replicates.var(axis=2, ddof=1), 0.0).sum(axis=1) / count
+    wanted = np.maximum(total - within * (1 / r - 1 / splits), within / splits)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        scale = np.where(total > 0, np.sqrt(wanted / total), 0.0)
+    moved = value[:, np.newaxis] + around * scale[:, np.newaxis]
+    return np.where(known, moved, np.nan)
 
 
 def _undefined(draw: _Draw, sample: _Sample, cells: IntArray) -> NDArray[np.object_]:
@@ -691,19 +608,6 @@ def _reasons(table: Table, cells: IntArray, values: FloatArray) -> NDArray[np.ob
 def _first(reasons: Any, otherwise: Any) -> NDArray[np.object_]:
     first, second = (np.asarray(each, dtype=object) for each in (reasons, otherwise))
     return np.where(first == "", second, first)
-
-
-def _quantiles(values: FloatArray, q: float) -> FloatArray:
-    """Quantile of every row without its NaN, linear between the two neighbours."""
-    ordered = np.sort(values, axis=1)
-    last = (~np.isnan(values)).sum(axis=1) - 1
-    place = np.maximum(last, 0) * q
-    below = np.floor(place).astype(np.int64)
-    above = np.minimum(below + 1, np.maximum(last, 0))
-    if not values.shape[1]:
-        return np.full(len(values), np.nan)
-    row = np.arange(len(values))
-    return ordered[row, below] + (place - below) * (ordered[row, above] - ordered[row, below])
 
 
 def _p_values(replicates: FloatArray) -> FloatArray:
@@ -780,193 +684,8 @@ def _count(
         rows,
         segmentation=segmentation,
         min_samples=correlation.minimum(segmentation, min_samples),
-        columns=[*columns, "id"] if query else columns,
+        columns=[*columns, unit(rows)] if query else columns,
         require_2k=require_2k,
         by=by,
         grade=grade,
     )
-
-
-# --- inner loops --------------------------------------------------------------------------------
-
-
-@compiled
-def _candidates(scores: FloatArray, every: bool) -> tuple[IntArray, NDArray[np.bool_], IntArray]:
-    """Tell the different orders of the keys over alpha (rows of `scores`), and where each is first.
-
-    Under `every`, each alpha is kept: Pearson's coefficient depends on more than the order.
-    """
-    n_alphas, n_keys = scores.shape
-    orders = np.empty((n_alphas, n_keys), dtype=np.int64)
-    ties = np.empty((n_alphas, n_keys), dtype=np.bool_)
-    marks = np.empty(n_alphas, dtype=np.int64)
-    first = np.empty(n_alphas, dtype=np.int64)
-    order, tied = np.arange(n_keys), np.zeros(n_keys, dtype=np.bool_)
-    found = 0
-    for a in range(n_alphas):
-        if a > 0 and not every and in_order(scores[a], order, tied):
-            continue
-        put_in_order(scores[a], order, tied)
-        mark = 0
-        for i in range(n_keys):
-            mark = mark * 1000003 + 2 * order[i] + tied[i]
-        new = True
-        for other in range(found):
-            if new and not every and marks[other] == mark:
-                new = False
-                for i in range(n_keys):
-                    new |= orders[other, i] != order[i] or ties[other, i] != tied[i]
-        if new:
-            for i in range(n_keys):
-                orders[found, i], ties[found, i] = order[i], tied[i]
-            marks[found], first[found] = mark, a
-            found += 1
-    return orders[:found].copy(), ties[:found].copy(), first[:found].copy()
-
-
-def _statistics(
-    slots: _Slots,
-    weights: NDArray[np.uint8],
-    grades: FloatArray,
-    scores: FloatArray,
-    orders: IntArray,
-    ties: NDArray[np.bool_],
-    coefficient: int,
-) -> tuple[FloatArray, IntArray]:
-    """Statistic of one cell in each replicate, and which candidates it used, shape (2, replicates).
-
-    One set of weights: the best candidate's coefficient. Two, one for each half of the queries: the
-    mean of both halves, each at the candidate that is best in the other.
-    """
-    halves = []
-    for each in weights:
-        filled = _fill(*slots[2:], each)
-        values = np.empty((len(orders), each.shape[1]))
-        key, grade = slots.key, slots.grade
-        if coefficient == 0:
-            _spearman(key, grade, filled, len(grades), orders, ties, values)
-        else:
-            _others(key, grade, filled, grades, scores, orders, ties, coefficient, values)
-        halves.append(values)
-    best = np.array([_first_best(values) for values in halves])
-    replicate = np.arange(best.shape[1])
-    if len(halves) == 1:
-        return halves[0][best[0], replicate], best
-    there, here = halves[1][best[0], replicate], halves[0][best[1], replicate]
-    return (here + there) / 2, best
-
-
-def _first_best(values: FloatArray) -> IntArray:
-    """First candidate (row) with the greatest value in every column; NaN is never chosen."""
-    return np.where(np.isnan(values), -np.inf, values).argmax(axis=0)
-
-
-@compiled
-def _fill(
-    start: IntArray, query: IntArray, rows: IntArray, weights: NDArray[np.uint8]
-) -> NDArray[np.int32]:
-    """Rows in each slot under the weights of each replicate."""
-    filled = np.zeros((len(start) - 1, weights.shape[1]), dtype=np.int32)
-    for slot in range(len(start) - 1):
-        into = filled[slot]
-        for i in range(start[slot], start[slot + 1]):
-            times, own = np.int32(rows[i]), weights[query[i]]
-            for b in range(len(own)):
-                into[b] += times * np.int32(own[b])
-    return filled
-
-
-@compiled
-def _spearman(
-    key: IntArray,
-    grade: IntArray,
-    filled: NDArray[np.int32],
-    n_grades: int,
-    orders: IntArray,
-    ties: NDArray[np.bool_],
-    values: FloatArray,
-) -> None:
-    """Spearman's coefficient of each candidate in each replicate, as in `rank_coefficients`.
-
-    Blocks of replicates go through the same order side by side, so processors do several at once.
-    """
-    n_keys = orders.shape[1]
-    width = min(128, filled.shape[1])
-    sizes, rank_sums = np.empty((n_keys, width)), np.empty((n_keys, width))
-    totals, ranks = np.empty((n_grades, width)), np.empty((n_grades, width))
-    n, rank_square, lower = np.empty(width), np.empty(width), np.empty(width)
-    size, rank_sum = np.empty(width), np.empty(width)
-    covariance, square = np.empty(width), np.empty(width)
-    for block in range(0, filled.shape[1], max(width, 1)):
-        m = min(width, filled.shape[1] - block)
-        for each in (sizes, rank_sums, totals):
-            each.fill(0.0)
-        for blank in (n, rank_square, lower):
-            blank.fill(0.0)
-        for slot in range(len(key)):
-            own, of_key, of_grade = filled[slot, block:], sizes[key[slot]], totals[grade[slot]]
-            for b in range(m):
-                of_key[b] += own[b]
-                of_grade[b] += own[b]
-                n[b] += own[b]
-        for j in range(n_grades):
-            for b in range(m):
-                rank = 2 * lower[b] + totals[j, b] - n[b]
-                ranks[j, b] = rank
-                lower[b] += totals[j, b]
-                rank_square[b] += totals[j, b] * rank * rank
-        for slot in range(len(key)):
-            own, of_key, rank_of = filled[slot, block:], rank_sums[key[slot]], ranks[grade[slot]]
-            for b in range(m):
-                of_key[b] += own[b] * rank_of[b]
-        for i in range(len(orders)):
-            for blank in (lower, covariance, square):
-                blank.fill(0.0)
-            first = 0
-            while first < n_keys:
-                size.fill(0.0)
-                rank_sum.fill(0.0)
-                again = True
-                while again:
-                    more, sums = sizes[orders[i, first]], rank_sums[orders[i, first]]
-                    for b in range(m):
-                        size[b] += more[b]
-                        rank_sum[b] += sums[b]
-                    first += 1
-                    again = first < n_keys and ties[i, first]
-                for b in range(m):
-                    rank = 2 * lower[b] + size[b] - n[b]
-                    covariance[b] += rank * rank_sum[b]
-                    square[b] += size[b] * rank * rank
-                    lower[b] += size[b]
-            for b in range(m):
-                # a square is 0 where all rows tie: a constant measure or grade
-                product = np.sqrt(square[b]) * np.sqrt(rank_square[b])
-                value = covariance[b] / product if product > 0 else np.nan
-                values[i, block + b] = max(-1.0, min(1.0, value)) if product > 0 else np.nan
-
-
-@compiled
-def _others(
-    key: IntArray,
-    grade: IntArray,
-    filled: NDArray[np.int32],
-    grades: FloatArray,
-    scores: FloatArray,
-    orders: IntArray,
-    ties: NDArray[np.bool_],
-    coefficient: int,
-    values: FloatArray,
-) -> None:
-    """Pearson's coefficient or Kendall's of each candidate in each replicate."""
-    below, counts = np.empty(len(grades)), np.zeros((orders.shape[1], len(grades)))
-    for b in range(filled.shape[1]):
-        for slot in range(len(key)):
-            counts[key[slot], grade[slot]] = filled[slot, b]
-        cell = prepare(counts, grades)
-        for i in range(len(orders)):
-            if coefficient == 1:
-                values[i, b] = pearson(cell, scores[i])
-            else:
-                _, tau_b, tau_c = rank_coefficients(cell, counts, orders[i], ties[i], below)
-                values[i, b] = tau_b if coefficient == 2 else tau_c
