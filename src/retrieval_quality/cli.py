@@ -30,7 +30,8 @@ _data = click.option(
     "--data",
     default="simulated",
     show_default=True,
-    help="simulated, paper, a folder or file in the published format, or a pipeline configuration.",
+    help="simulated, miniature, paper, a folder or file in the published format, or a pipeline "
+    "configuration.",
 )
 _parameters = click.option(
     "-p",
