@@ -162,10 +162,10 @@ def test_info_is_json_too(monkeypatch, capsys, folder):
 
 def test_figures_are_written(monkeypatch, capsys, folder, tmp_path):
     code, out, _ = run(
-        monkeypatch, capsys, "figure", 7, "--data", folder, *SMALL, "--out", tmp_path
+        monkeypatch, capsys, "figure", 7, "--data", folder, *SMALL[:2], "--out", tmp_path
     )
     assert code == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
+    assert sorted(path.name for path in tmp_path.glob("[!.]*")) == [
         f"figure-07.{ending}" for ending in ("csv", "json", "png", "svg")
     ]
     assert len(out.split()) == 4

@@ -10,9 +10,6 @@ from typing import Any
 
 import pandas as pd
 
-FIGURES_LINK = "RETRIEVAL_QUALITY_FIGURES_LINK"
-"""Environment variable: where exported figures lie, seen from a page; set when building a book."""
-
 _HIDDEN = {"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"}
 _JOINERS = "\u200c\u200d"  # needed to write some languages, and harmless
 _LONG = 60  # characters from which a cell of a table may break into lines

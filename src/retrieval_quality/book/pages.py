@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import json
 import math
-import os
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from retrieval_quality import markup, sources
+from retrieval_quality.book.links import address_of
 from retrieval_quality.book.mathml import to_mathml
 from retrieval_quality.data import schema
 from retrieval_quality.errors import DataError
@@ -32,7 +32,7 @@ from retrieval_quality.exhibits import (
     studies,
 )
 from retrieval_quality.measures import MEASURES, lookup
-from retrieval_quality.parameters import COEFFICIENTS, Parameters
+from retrieval_quality.parameters import COEFFICIENTS, Parameters, check_place
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,12 +68,14 @@ def start(**parameters: Any) -> Run:
     Parameters
     ----------
     **parameters
-        The parameters of a run by their names; see `parameters.Parameters`.
+        The parameters of a run by their names, see `parameters.Parameters`, and ``out``, the
+        folder that pictures and numbers are written to.
 
     Returns
     -------
     Run
-        Shows a header: what data, which parameters.
+        Shows a header: what data, which parameters. Of these it names those that were given, which
+        are the ones that the notebook heeds.
 
     Raises
     ------
@@ -82,8 +84,10 @@ def start(**parameters: Any) -> Run:
     DataError
         The data cannot be loaded.
     """
+    out = check_place(parameters.pop("out", ""))
     given = Parameters.parse(parameters)
-    return Run(sources.load(given.data, seed=given.seed), given)
+    dataset = sources.load(given.data, seed=given.seed)
+    return Run(dataset, given, out, tuple(parameters))
 
 
 @dataclass
@@ -96,10 +100,16 @@ class Run:
         Loaded data.
     parameters : Parameters
         Of the run.
+    out : str
+        Folder that pictures and numbers are written to; empty: nothing is written.
+    declared : tuple of str
+        The parameters that the notebook declares; all where it names none.
     """
 
     dataset: Dataset
     parameters: Parameters
+    out: str = ""
+    declared: tuple[str, ...] = ()
     _results: dict[str, Result] = field(default_factory=dict)
     _claims: list[tuple[str, bool]] = field(default_factory=list)
 
@@ -121,7 +131,7 @@ class Run:
         rows = [
             (row["name"], _plain(values[row["name"]]), _plain(row["default"]), row["meaning"])
             for row in described
-            if row["name"] != "out"
+            if row["name"] in (self.declared or values)
         ]
         changed = [f"{name} = {value}" for name, value, default, _ in rows if value != default]
         told = "Run with " + (", ".join(changed) if changed else "the default parameters") + "."
@@ -249,19 +259,17 @@ class Run:
 
     def _write(self, entry: Entry, drawing: Figure | None = None) -> list[Path]:
         """Write the files of an entry if a folder was named."""
-        if not self.parameters.out:
+        if not self.out:
             return []
-        result = self._result(entry)
-        written = replace(result, parameters=replace(self.parameters, out=""))
-        return export.write_result(written, self.dataset, self.parameters.out, drawing)
+        return export.write_result(self._result(entry), self.dataset, self.out, drawing)
 
     def _links(self, entry: Entry, written: list[Path]) -> str:
         """Link the files of an entry within the book; elsewhere say where they are."""
-        folder = os.environ.get(markup.FIGURES_LINK)
+        folder = address_of(self.out)
         if not written:
             return ""
         if folder is None:
-            place = markup.escape(self.parameters.out)
+            place = markup.escape(self.out)
             return f'<p class="rq-links">Written to {place}.</p>'
         return _downloads(entry, folder) + _doubts(entry)
 
@@ -417,9 +425,8 @@ class Run:
 
     def gallery(self) -> Shown:
         """Show every figure and table of the paper with its chapter and its files."""
-        folder = os.environ.get(markup.FIGURES_LINK)
         entries = [*catalogue.FIGURES.values(), *catalogue.TABLES.values(), *catalogue.EXTRAS]
-        cards = "".join(_card(entry, folder) for entry in entries)
+        cards = "".join(_card(entry, address_of(self.out, entry.notebook)) for entry in entries)
         return Shown(f'<div class="rq-gallery">{cards}</div>', f"{len(entries)} figures and tables")
 
     # --- how sure it is ---------------------------------------------------------------------------
@@ -491,10 +498,10 @@ class Run:
 
     def _ledger_file(self, ledger: list[dict[str, Any]]) -> str:
         """Write the ledger if a folder was named, and link it or say where it is."""
-        if not self.parameters.out:
+        if not self.out:
             return ""
-        path = export.write_claims(ledger, Path(self.parameters.out) / "claims.json")
-        folder = os.environ.get(markup.FIGURES_LINK)
+        path = export.write_claims(ledger, Path(self.out) / "claims.json")
+        folder = address_of(self.out)
         if folder is None:
             return f'<p class="rq-links">Written to {markup.escape(str(path))}.</p>'
         return f'<p class="rq-links">Download: <a href="{folder}/claims.json" download>JSON</a></p>'

@@ -10,7 +10,7 @@ import inspect
 import math
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -420,7 +420,7 @@ def _by_ratio(entry: Entry, dataset: Dataset, run: Parameters) -> Result:
     if numbers.empty:
         return nothing(entry, dataset, run, CELL_COLUMNS, coefficient)
     numbers = _complete(numbers, _segment_sizes(entry, dataset, run), run.min_samples_ratio)
-    limit = _correlation_limit(Source(dataset), replace(run, out=""), coefficient)
+    limit = _correlation_limit(Source(dataset), run, coefficient)
     return _cell_result(entry, dataset, run, numbers, coefficient, (-limit, limit))
 
 
@@ -469,9 +469,7 @@ def _cell_result(
 def _difference(entry: Entry, dataset: Dataset, run: Parameters) -> Result:
     """First measure's correlation minus the second's by ratio; one scale for all datasets."""
     coefficient = entry.coefficient_for(run)
-    found = _differences(
-        Source(dataset), replace(run, out=""), entry.measures, coefficient, entry.require_2k
-    )
+    found = _differences(Source(dataset), run, entry.measures, coefficient, entry.require_2k)
     numbers = found[found["dataset"] == entry.dataset].reset_index(drop=True)
     if numbers.empty:
         return nothing(entry, dataset, run, DIFFERENCE_COLUMNS, coefficient)

@@ -133,6 +133,32 @@ class Entry:
             case _:
                 return "Ranked samples by subset" if self.number == 1 else "Sample counts by subset"
 
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """Names of the parameters, beside the data, that what it shows depends on.
+
+        Examples
+        --------
+        >>> FIGURES[23].uses
+        ('embeddings', 'datasets', 'min_samples_width', 'alpha')
+        """
+        kept = ("embeddings", "datasets")
+        by_ratio = (*kept, "min_samples_ratio")
+        match self.kind:
+            case "schematic":
+                return ()
+            case "distribution":
+                return by_ratio
+            case "narrow-wide":
+                return (*kept, "min_samples_width", "alpha")
+            case "correlation" | "difference":
+                with_alpha = any(MEASURES[name].has_alpha for name in self.measures)
+                return (*by_ratio, "coefficient", *(("alpha",) if with_alpha else ()))
+            case "code" | "table":
+                return kept
+            case _:
+                return (*by_ratio, "coefficient", "alpha", "seed")
+
     def coefficient_for(self, parameters: Parameters) -> str:
         """Which coefficient it shows in a run.
 

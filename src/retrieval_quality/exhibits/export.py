@@ -123,6 +123,15 @@ def write_result(
     return written
 
 
+def recognised(path: Path) -> bool:
+    """Tell whether a file beside its provenance was written by this program, with a mark or not."""
+    try:
+        told = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        return set(told) >= {"label", "caption", "parameters", "versions"} and "data" in told
+    except (OSError, ValueError, TypeError):
+        return False
+
+
 def write_claims(verdicts: list[dict[str, Any]], path: Path | str) -> Path:
     """Write the claims ledger as JSON, whole or not at all.
 
@@ -290,7 +299,7 @@ def provenance_line(dataset: Dataset, parameters: Parameters | None = None) -> s
     changed = [
         f"{name} {', '.join(map(str, value)) if isinstance(value, list) else value}"
         for name, value in given.items()
-        if value != default[name] and name not in ("data", "out")
+        if value != default[name] and name != "data"
     ]
     said = f"parameters: {'; '.join(changed)}" if changed else "the paper's parameters"
     package = f"retrieval-quality {metadata.version('retrieval-quality')}"

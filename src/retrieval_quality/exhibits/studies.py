@@ -128,7 +128,7 @@ def _rows(dataset: Dataset, run: Parameters) -> pd.DataFrame:
 def _evidence(
     dataset: Dataset, run: Parameters, measures: Sequence[str], require_2k: bool = False
 ) -> Cells:
-    return _gather(Source(dataset), replace(run, out=""), tuple(measures), require_2k)
+    return _gather(Source(dataset), run, tuple(measures), require_2k)
 
 
 @lru_cache(maxsize=4)
@@ -518,7 +518,7 @@ def differences(dataset: Dataset, run: Parameters, require_2k: bool = False) -> 
     DataFrame
         `MARKED_COLUMNS`, one row a dataset, embedding, segment and pair.
     """
-    return _intervals(Source(dataset), replace(run, out=""), require_2k)
+    return _intervals(Source(dataset), run, require_2k)
 
 
 @lru_cache(maxsize=4)
@@ -678,7 +678,7 @@ def _profile(source: Source, run: Parameters, measure: str) -> pd.DataFrame:
 
 def _alpha_curves(entry: Study, dataset: Dataset, run: Parameters) -> Result:
     """Position is alpha and series the range of K/N_p: a line a range."""
-    cells = _profile(Source(dataset), replace(run, out=""), entry.measures[0])
+    cells = _profile(Source(dataset), run, entry.measures[0])
     if cells.empty:
         return _empty(entry, dataset, run)
     cells = cells.assign(series=cells["segment"].map(range_of), position=cells["alpha"])
@@ -769,7 +769,7 @@ PICK_COLUMNS = (
 
 
 def _alpha_pick(entry: Study, dataset: Dataset, run: Parameters) -> Result:
-    cells = _profile(Source(dataset), replace(run, out=""), entry.measures[0])
+    cells = _profile(Source(dataset), run, entry.measures[0])
     if cells.empty:
         return _empty(entry, dataset, run)
     cells = cells[cells["alpha"].round(2).isin(_PICKED)].dropna(subset="correlation")
@@ -861,7 +861,7 @@ def exact_cells(source: Source, run: Parameters) -> pd.DataFrame:
 
 
 def _exact_causes(entry: Study, dataset: Dataset, run: Parameters) -> Result:
-    cells = exact_cells(Source(dataset), replace(run, out=""))
+    cells = exact_cells(Source(dataset), run)
     if cells.empty:
         return _empty(entry, dataset, run)
     records, notes = [], []
@@ -911,7 +911,7 @@ def _exact_figures(entry: Study, dataset: Dataset, run: Parameters) -> Result:
     records = []
     for figure in (*catalogue.FIGURES.values(), *catalogue.EXTRAS):
         if figure.kind in ("narrow-wide", "correlation", "difference"):
-            record = _changed_figure(figure, dataset, replace(run, out=""))
+            record = _changed_figure(figure, dataset, run)
             if record:
                 records.append(record)
     numbers = pd.DataFrame(records, columns=list(FIGURE_COLUMNS))
