@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from retrieval_quality.data.dataset import Dataset
-    from retrieval_quality.exhibits.catalogue import Entry
+    from retrieval_quality.exhibits.exhibit import Exhibit
 
 Command = Callable[..., Any]
 
@@ -88,7 +88,7 @@ def _export(
     parameters = _parse_for(chosen, kind, data, pairs)
     folder = Path(check_place(out, "--out") or ".")
     outputs.check_writable(folder)
-    names = tuple(f"{entry.stem}{suffix}" for entry in chosen for suffix in export.suffixes(entry))
+    names = tuple(f"{entry.anchor}{suffix}" for entry in chosen for suffix in entry.suffixes)
     outputs.check_ours(folder, names, export.recognised)
     dataset = _load(parameters)
     with (
@@ -105,7 +105,7 @@ def _export(
 
 
 def _parse_for(
-    chosen: tuple[Entry, ...], kind: str, data: str | None, pairs: tuple[str, ...]
+    chosen: tuple[Exhibit, ...], kind: str, data: str | None, pairs: tuple[str, ...]
 ) -> Parameters:
     """Read parameters for figures or tables; each must be used by one of them at least."""
     uses = dict.fromkeys(name for entry in chosen for name in entry.uses)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 data_option = click.option(
     "--data",
-    help="simulated, paper, a folder or file in the published format, or a pipeline "
-    "configuration.  [default: simulated]",
+    help="simulated, miniature, paper, a folder or file in the published format, or a "
+    "pipeline configuration.  [default: simulated]",
 )
 parameters_option = click.option(
     "-p",

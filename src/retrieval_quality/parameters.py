@@ -67,7 +67,7 @@ class Parameters:
         "what",
         "simulated",
         "text",
-        "what to analyse: simulated, paper, a folder or file in the published format, "
+        "what to analyse: simulated, miniature, paper, a folder or file in the published format, "
         "or a pipeline configuration",
     )
     min_samples_ratio: int = _parameter(

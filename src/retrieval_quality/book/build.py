@@ -34,7 +34,7 @@ import yaml
 
 from retrieval_quality import outputs
 from retrieval_quality.book import kernels, links
-from retrieval_quality.errors import DataError, UsageError
+from retrieval_quality.errors import DataError, UsageError, needing
 from retrieval_quality.parameters import (
     WHERE,
     Parameters,
@@ -267,8 +267,9 @@ def _with_place(failure: str, executed: Path) -> str:
 
 def _convert(source: Path, target: Path) -> Path:
     """Write a text notebook as .ipynb, for this project's kernel, with the same ids every time."""
-    import jupytext
-    import nbformat
+    with needing("book"):
+        import jupytext
+        import nbformat
 
     try:
         notebook = jupytext.read(source)

@@ -28,7 +28,7 @@ from scipy.stats import rankdata
 
 from retrieval_quality.data import schema
 from retrieval_quality.data.dataset import Dataset
-from retrieval_quality.exhibits.catalogue import measure_name
+from retrieval_quality.exhibits.words import measure_name
 from retrieval_quality.measures.segments import label_segments
 from retrieval_quality.parameters import COEFFICIENTS, Parameters
 from retrieval_quality.statistics import agreement, attribution, evidence

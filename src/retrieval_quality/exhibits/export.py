@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from retrieval_quality import outputs
 from retrieval_quality.errors import DataError
-from retrieval_quality.exhibits import analysis, charts, figures, studies
-from retrieval_quality.exhibits.analysis import Result
-from retrieval_quality.exhibits.catalogue import Entry
+from retrieval_quality.exhibits import drawing
+from retrieval_quality.exhibits.exhibit import Exhibit, Result
 from retrieval_quality.parameters import Parameters
+from retrieval_quality.text import line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,28 +43,14 @@ VERSIONED = (
 """Packages whose version the provenance names."""
 
 
-def suffixes(entry: Entry) -> tuple[str, ...]:
-    """Give the endings of the files that an entry is written to.
-
-    Examples
-    --------
-    >>> from retrieval_quality.exhibits.catalogue import FIGURES, TABLES
-    >>> suffixes(FIGURES[7]), suffixes(TABLES[1]), suffixes(FIGURES[22])
-    (('.svg', '.png', '.csv', '.json'), ('.csv', '.json'), ('.txt', '.json'))
-    """
-    if entry.kind in ("table", "study-table"):
-        return (".csv", ".json")
-    return (".txt", ".json") if entry.kind == "code" else (".svg", ".png", ".csv", ".json")
-
-
 def write(
-    entry: Entry, dataset: Dataset, parameters: Parameters | None, out: Path | str
+    exhibit: Exhibit, dataset: Dataset, parameters: Parameters | None, out: Path | str
 ) -> list[Path]:
     """Write a figure or table with its numbers and provenance.
 
     Parameters
     ----------
-    entry
+    exhibit
         From the catalogue, or made like one.
     dataset
         Loaded data.
@@ -75,7 +62,7 @@ def write(
     Returns
     -------
     list of Path
-        The files, in the order of `suffixes`. What the data cannot show is written too: a
+        The files, in the order of its ``suffixes``. What the data cannot show is written too: a
         picture with the reason, numbers without rows, and ``missing`` in the provenance.
 
     Raises
@@ -83,44 +70,35 @@ def write(
     DataError
         The folder or a file cannot be written. What was there before is still whole then.
     """
-    return write_result(studies.compute(entry, dataset, parameters), dataset, out)
+    return write_result(exhibit.compute(dataset, parameters), dataset, out)
 
 
 def write_result(
-    result: Result, dataset: Dataset, out: Path | str, drawing: Figure | None = None
+    result: Result, dataset: Dataset, out: Path | str, picture: Figure | None = None
 ) -> list[Path]:
     """Write a figure or table that is computed already, and drawn perhaps; see `write`.
 
     Parameters
     ----------
     result
-        From `studies.compute`.
+        From `Exhibit.compute`.
     dataset
         The data that it was computed from.
     out
         Folder to write to; made if it is not there.
-    drawing
-        From `charts.draw`; drawn here when left out.
+    picture
+        From `Exhibit.draw`; drawn here when left out.
 
     Raises
     ------
     DataError
         The folder or a file cannot be written.
     """
-    folder, stem = Path(out), result.entry.stem
-    written = []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for suffix, content in _contents(result, dataset, drawing).items():
-            path = folder / f"{stem}{suffix}"
-            _replace(path, content)
-            written.append(path)
-    except OSError as error:
-        raise DataError(
-            f"cannot write {stem} to {folder}: {error.strerror or error}; "
-            "name a folder that can be written to"
-        ) from error
-    return written
+    folder, stem = Path(out), result.exhibit.anchor
+    return [
+        outputs.write_bytes(folder / f"{stem}{suffix}", content)
+        for suffix, content in _contents(result, dataset, picture).items()
+    ]
 
 
 def recognised(path: Path) -> bool:
@@ -147,22 +125,16 @@ def write_claims(verdicts: list[dict[str, Any]], path: Path | str) -> Path:
     DataError
         The file cannot be written.
     """
-    path = Path(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path, f"{json.dumps(verdicts, indent=1, ensure_ascii=False)}\n".encode())
-    except OSError as error:
-        raise DataError(f"cannot write {path}: {error.strerror or error}") from error
-    return path
+    return outputs.write_text(path, f"{json.dumps(verdicts, indent=1, ensure_ascii=False)}\n")
 
 
-def _contents(result: Result, dataset: Dataset, drawing: Figure | None) -> dict[str, bytes]:
+def _contents(result: Result, dataset: Dataset, picture: Figure | None) -> dict[str, bytes]:
     contents: dict[str, bytes] = {}
-    wanted = suffixes(result.entry)
+    wanted = result.exhibit.suffixes
     if ".svg" in wanted:
-        drawing = drawing or charts.draw(result)
-        contents[".svg"] = svg_bytes(drawing)
-        contents[".png"] = png_bytes(drawing)
+        picture = picture or result.exhibit.draw(result)
+        contents[".svg"] = svg_bytes(picture)
+        contents[".png"] = png_bytes(picture)
     if ".csv" in wanted:
         contents[".csv"] = csv_bytes(result.numbers)
     if ".txt" in wanted:
@@ -173,29 +145,19 @@ def _contents(result: Result, dataset: Dataset, drawing: Figure | None) -> dict[
     return contents
 
 
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file beside its place and move it there, so that it is whole or not there."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
-    try:
-        unfinished.write_bytes(content)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
-def svg_bytes(drawing: Figure) -> bytes:
+def svg_bytes(picture: Figure) -> bytes:
     """Give a figure as SVG: text as outlines, no date, the same bytes for the same figure."""
     buffer = io.BytesIO()
-    with figures.style():
-        drawing.savefig(buffer, format="svg", metadata={"Date": None})
+    with drawing.style():
+        picture.savefig(buffer, format="svg", metadata={"Date": None})
     return buffer.getvalue()
 
 
-def png_bytes(drawing: Figure) -> bytes:
+def png_bytes(picture: Figure) -> bytes:
     """Give a figure as PNG of `PNG_DPI` dots per inch."""
     buffer = io.BytesIO()
-    with figures.style():
-        drawing.savefig(buffer, format="png", dpi=PNG_DPI)
+    with drawing.style():
+        picture.savefig(buffer, format="png", dpi=PNG_DPI)
     return buffer.getvalue()
 
 
@@ -220,15 +182,15 @@ def provenance(result: Result, dataset: Dataset) -> dict[str, Any]:
         ``coefficient``, ``n``, ``limits``, ``notes``, ``missing``, ``data``, ``parameters``,
         ``versions``, ``date``.
     """
-    entry = result.entry
+    exhibit = result.exhibit
     return {
-        "label": entry.label,
-        "title": entry.title,
-        "caption": entry.caption(result.parameters),
-        "alt": charts.alt_text(result),
-        "kind": entry.kind,
-        "dataset": entry.dataset,
-        "measures": list(entry.measures),
+        "label": exhibit.label,
+        "title": exhibit.title,
+        "caption": exhibit.caption(result.parameters),
+        "alt": exhibit.describe(result),
+        "kind": exhibit.kind,
+        "dataset": exhibit.dataset,
+        "measures": list(exhibit.measures),
         "coefficient": result.coefficient,
         "n": result.n,
         "limits": list(result.limits) if result.limits else None,
@@ -292,7 +254,7 @@ def provenance_line(dataset: Dataset, parameters: Parameters | None = None) -> s
         Data, its digest (and commit), parameters, versions, date.
     """
     data = "simulated data" if dataset.simulated else "data"
-    source = analysis.visible(str(dataset.source), 120)
+    source = line(dataset.source, 120)
     commit = f", commit {dataset.commit}" if dataset.commit else ""
     default = Parameters().as_dict()
     given = (parameters or Parameters()).as_dict()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from retrieval_quality.errors import DataError
-from retrieval_quality.exhibits import studies
+from retrieval_quality.exhibits import ranges
 from retrieval_quality.logs.checking import ENOUGH_GRADES
 from retrieval_quality.logs.measuring import Cut, judge, key_of
 from retrieval_quality.logs.rows import Row
@@ -255,6 +255,6 @@ def advice_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """
     known = rows[rows["Np"] > 0]
     ratio = (known["K"] / known["Np"]).to_numpy()
-    counts = pd.Series([studies.range_of(round(one, 1)) for one in ratio], dtype=object)
-    found = counts.value_counts().reindex(list(studies.RANGES), fill_value=0)
+    counts = pd.Series([ranges.range_of(round(one, 1)) for one in ratio], dtype=object)
+    found = counts.value_counts().reindex(list(ranges.RANGES), fill_value=0)
     return pd.DataFrame({"K/N_p": found.index, "rows": found.to_numpy()})
