@@ -30,6 +30,7 @@ from retrieval_quality.commandline import (
     write_frame,
 )
 from retrieval_quality.errors import RetrievalQualityError, UsageError
+from retrieval_quality.exhibits.value_command import command as value
 from retrieval_quality.logs.command import logs
 from retrieval_quality.parameters import (
     COEFFICIENTS,
@@ -698,6 +699,7 @@ def status(folder: Path, as_json: bool) -> None:
 
 
 cli.add_command(logs)
+cli.add_command(value)
 
 
 def main() -> None:
