@@ -43,7 +43,7 @@ _PRELOADED = (
     "papermill.cli",
     "ipykernel.kernelapp",
     "retrieval_quality.book.pages",
-    "retrieval_quality.exhibits.charts",
+    "retrieval_quality.exhibits.catalogue",
     "retrieval_quality.exhibits.claims",
     "retrieval_quality.statistics.agreement",
     "retrieval_quality.data.hub",
