@@ -79,7 +79,7 @@ def tree(tmp_path, monkeypatch) -> Path:
     for name in ("_config.yml", "book/references.bib"):
         shutil.copyfile(ROOT / name, root / name)
     (root / "index.md").write_text(
-        "# Čas – α ≥ ½\n\n$n_p$, {doc}`one <notebooks/one>`, {cite}`schwartz2025recall`\n",
+        "# Čas – α ≥ ½\n\n$\\sqrt{n_p}$, {doc}`one <notebooks/one>`, {cite}`schwartz2025recall`\n",
         encoding="utf-8",
     )
     (root / "book" / "references.md").write_text(
