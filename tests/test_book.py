@@ -80,7 +80,7 @@ def tree(tmp_path, monkeypatch) -> Path:
     for name in ("_config.yml", "book/references.bib"):
         shutil.copyfile(ROOT / name, root / name)
     (root / "index.md").write_text(
-        "# Čas – α ≥ ½\n\n$n_p$, {doc}`one <notebooks/one>`, {cite}`schwartz2025recall`\n",
+        "# Čas – α ≥ ½\n\n$\\sqrt{n_p}$, {doc}`one <notebooks/one>`, {cite}`schwartz2025recall`\n",
         encoding="utf-8",
     )
     (root / "book" / "references.md").write_text(
@@ -300,6 +300,9 @@ def test_a_book_is_built_in_a_folder_with_blanks_in_an_ascii_locale(tree, small)
     assert str(small) in page  # the parameters it was run with
     assert "/v2/gh/someone/a-fork/main?urlpath=lab/tree/notebooks/one.md" in page
     assert "/github/someone/a-fork/blob/gh-pages/colab/one.ipynb" in page
+    assert "/someone/a-fork/edit/main/notebooks/one.md" in page
+    assert "/someone/a-fork/blob/main/notebooks/one.md?plain=1" in page
+    assert "/someone/a-fork/issues/new" in page
     for_colab = nbformat.read(tree / "_build" / "html" / "colab" / "one.ipynb", as_version=4)
     assert "git+https://github.com/someone/a-fork" in for_colab.cells[0].source
     seconds = json.loads((tree / "_build" / "seconds.json").read_text(encoding="utf-8"))

@@ -712,6 +712,10 @@ def _configure(stage: Path, announced: str, repository: str) -> None:
     configuration["html"]["announcement"] = announced
     if repository:
         configuration.setdefault("repository", {})["url"] = repository
+    if configuration.get("repository", {}).get("url"):
+        for button in ("repository", "issues", "edit_page"):
+            configuration["html"][f"use_{button}_button"] = True
+        configuration["sphinx"]["config"]["html_theme_options"]["use_source_button"] = True
     path.write_text(yaml.safe_dump(configuration, allow_unicode=True), encoding="utf-8")
 
 
