@@ -134,16 +134,14 @@ class Log:
             if self.format.name not in ("trec", "beir"):
                 count = len(row.documents) - len(set(row.documents))
                 account.note(kind, row.query_id or row.row, count)
-        for label in row.labels or ():
-            if label is not None and label < 0:
-                account.note("labels below 0 (judged unusable: not relevant)")
-            elif label is not None and label > 1:
-                account.note("labels above 1 (relevant from --relevant-from on)")
-        for label in row.missed or ():
-            if label < 0:
-                account.note("labels below 0 (judged unusable: not relevant)")
-            elif label > 1:
-                account.note("labels above 1 (relevant from --relevant-from on)")
+        labels = [one for one in (*(row.labels or ()), *(row.missed or ())) if one is not None]
+        if labels and (min(labels) < 0 or max(labels) > 1):
+            below, above = sum(one < 0 for one in labels), sum(one > 1 for one in labels)
+            if below:
+                account.note("labels below 0 (judged unusable: not relevant)", count=below)
+            if above:
+                kind = "labels above 1 (relevant from --relevant-from on)"
+                account.note(kind, count=above)
 
 
 def open_log(path: Path | str, options: Options | None = None) -> Log:

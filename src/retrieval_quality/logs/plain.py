@@ -187,8 +187,11 @@ def _row(
     if found is None:
         account.note("documents not recorded, left out", place)
         return None
-    documents = [_document(one, f"{field}[{i}]", names, options) for i, one in enumerate(found)]
-    fill(row, documents, f"{field}[{{}}]")
+    if found and all(type(one) is str and one for one in found):
+        row.documents = found
+    else:
+        documents = [_document(one, f"{field}[{i}]", names, options) for i, one in enumerate(found)]
+        fill(row, documents, f"{field}[{{}}]")
     for name, reader in (("labels", as_label), ("scores", as_number), ("texts", None)):
         if name not in names:
             continue
@@ -205,7 +208,12 @@ def _row(
         if reader is None:
             row.texts = [as_text(one, f"{theirs}[{i}]") for i, one in enumerate(values)]
             continue
-        numbers = [reader(one, f"{theirs}[{i}]", options.decimal) for i, one in enumerate(values)]
+        if all(type(one) is int or (type(one) is float and one % 1 == 0) for one in values):
+            numbers: list[float | None] = [float(one) for one in values]
+        else:
+            numbers = [
+                reader(one, f"{theirs}[{i}]", options.decimal) for i, one in enumerate(values)
+            ]
         if name == "labels":
             row.labels = numbers
         else:
