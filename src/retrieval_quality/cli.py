@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 import click
 
 from retrieval_quality.errors import RetrievalQualityError, UsageError
+from retrieval_quality.exhibits.value_command import command as value
 from retrieval_quality.logs.command import logs
 from retrieval_quality.parameters import Parameters
 
@@ -30,7 +31,8 @@ _data = click.option(
     "--data",
     default="simulated",
     show_default=True,
-    help="simulated, paper, a folder or file in the published format, or a pipeline configuration.",
+    help="simulated, miniature, paper, a folder or file in the published format, or a pipeline "
+    "configuration.",
 )
 _parameters = click.option(
     "-p",
@@ -672,6 +674,7 @@ def status(folder: Path, as_json: bool) -> None:
 
 
 cli.add_command(logs)
+cli.add_command(value)
 
 
 def _write_any_text(stream: TextIO | None) -> None:

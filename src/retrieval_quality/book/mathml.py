@@ -14,7 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from latex2mathml.converter import convert
+from retrieval_quality.errors import needing
+
+with needing("book"):
+    from latex2mathml.converter import convert
 
 if TYPE_CHECKING:
     from docutils.nodes import Element

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from retrieval_quality.errors import DataError
-from retrieval_quality.markup import visible
+from retrieval_quality.text import visible
 
 SHOWN = 5
 """Places that a notice names."""

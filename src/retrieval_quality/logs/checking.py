@@ -11,7 +11,7 @@ from retrieval_quality.logs import measuring, trec
 from retrieval_quality.logs.account import Account
 from retrieval_quality.logs.formats import FORMATS, open_log, recognise
 from retrieval_quality.logs.options import Options
-from retrieval_quality.markup import visible
+from retrieval_quality.text import visible
 
 _FIELDS = ("query_id", "query", "scores", "labels", "answer", "reference", "grade", "time", "group")
 ENOUGH_GRADES = 30

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from retrieval_quality.errors import DataError
-from retrieval_quality.exhibits import studies
+from retrieval_quality.exhibits import ranges
 from retrieval_quality.logs.checking import ENOUGH_GRADES
 from retrieval_quality.logs.measuring import Cut, judge, key_of
 from retrieval_quality.logs.rows import Row
@@ -271,10 +271,10 @@ def companion(data: str = "simulated") -> tuple[pd.DataFrame, str]:
     from retrieval_quality.exhibits import catalogue
 
     dataset = sources.load(data)
-    numbers = studies.compute(catalogue.STUDIES["study-which-measure"], dataset).numbers
-    alphas = studies.compute(catalogue.STUDIES["study-alpha-pick"], dataset).numbers
+    numbers = catalogue.STUDIES["study-which-measure"].compute(dataset).numbers
+    alphas = catalogue.STUDIES["study-alpha-pick"].compute(dataset).numbers
     table = numbers.pivot(index="position", columns="panel", values="series")
-    order = [name for name in studies.RANGES if name in table.index]
+    order = [name for name in ranges.RANGES if name in table.index]
     table = table.reindex(order).rename_axis("K/N_p").rename_axis(None, axis=1).reset_index()
     if len(alphas):
         table["alpha of T"] = table["K/N_p"].map(alphas.set_index("range")["alpha"])
@@ -328,6 +328,6 @@ def advice_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """
     known = rows[rows["Np"] > 0]
     ratio = (known["K"] / known["Np"]).to_numpy()
-    counts = pd.Series([studies.range_of(round(one, 1)) for one in ratio], dtype=object)
-    found = counts.value_counts().reindex(list(studies.RANGES), fill_value=0)
+    counts = pd.Series([ranges.range_of(round(one, 1)) for one in ratio], dtype=object)
+    found = counts.value_counts().reindex(list(ranges.RANGES), fill_value=0)
     return pd.DataFrame({"K/N_p": found.index, "rows": found.to_numpy()})

@@ -20,7 +20,7 @@ _file = click.Path(path_type=Path)
 
 
 def _say(text: str) -> None:
-    from retrieval_quality.markup import visible
+    from retrieval_quality.text import visible
 
     click.echo(visible(text), err=True)
 

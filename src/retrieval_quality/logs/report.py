@@ -14,6 +14,7 @@ from retrieval_quality import markup, outputs
 from retrieval_quality.logs.account import Account
 from retrieval_quality.logs.formats import Log
 from retrieval_quality.logs.measuring import ALL, Measured, Rules, measure
+from retrieval_quality.text import escape
 
 SUMMARY_FILE, PER_QUERY_FILE = "measures.csv", "per_query.csv"
 COUNTS_FILE, PAGE_FILE = "counts.json", "report.html"
@@ -115,8 +116,8 @@ def page(log: Log, found: Measured, rules: Rules) -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{markup.escape(title)}</title><style>{_STYLE}</style></head><body>"
-        f"<h1>{markup.escape(title)}</h1>{body(log, found, rules)}</body></html>\n"
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>"
+        f"<h1>{escape(title)}</h1>{body(log, found, rules)}</body></html>\n"
     )
 
 
@@ -125,7 +126,7 @@ def body(log: Log, found: Measured, rules: Rules) -> str:
     notes = "".join(f"<li>{markup.prose(one)}</li>" for one in sentences(log.account, found))
     total = found.summary[found.summary["group"] == ALL]
     parts = [
-        f'<p class="made">Read as {markup.escape(log.format.label)}. ',
+        f'<p class="made">Read as {escape(log.format.label)}. ',
         f"{markup.prose(_reading(rules))}</p>",
         "<h2>Means</h2>",
         markup.table(total.drop(columns="group").astype({"k": "Float64"}), "Means of all rows"),
@@ -134,7 +135,7 @@ def body(log: Log, found: Measured, rules: Rules) -> str:
         f"<ul>{notes}</ul>",
     ]
     if rules.by != "none":
-        parts.append(f"<h2>By {markup.escape(rules.by)}</h2>")
+        parts.append(f"<h2>By {escape(rules.by)}</h2>")
         rest = found.summary[found.summary["group"] != ALL]
         for wanted in rules.wanted:
             same = rest[_is(rest, wanted.name, wanted.alpha, wanted.k)]
@@ -194,13 +195,13 @@ def chart(frame: pd.DataFrame, name: str) -> str:
                 f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{up(one.low):.1f}" y2="{up(one.high):.1f}" '
                 'stroke="#8a6fc9" stroke-width="2"/>'
             )
-        title = f"<title>{markup.escape(said)}</title>"
+        title = f"<title>{escape(said)}</title>"
         marks.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="#4b2e83">{title}</circle>')
     marks.insert(1, f'<polyline points="{" ".join(points)}" fill="none" stroke="#8a6fc966"/>')
     marks += _labels([str(one) for one in shown["group"]], across)
     return (
         f'<svg viewBox="0 0 {_WIDE} {_HIGH}" width="{_WIDE}" role="img" '
-        f'aria-label="{markup.escape(name)} by group">{"".join(marks)}</svg>'
+        f'aria-label="{escape(name)} by group">{"".join(marks)}</svg>'
     )
 
 
@@ -217,6 +218,6 @@ def _labels(names: Sequence[str], across: Callable[[int], float]) -> list[str]:
     step = max(1, math.ceil(len(names) / 8))
     return [
         f'<text x="{across(i):.1f}" y="{_HIGH - 12}" text-anchor="middle">'
-        f"{markup.escape(names[i][:16])}</text>"
+        f"{escape(names[i][:16])}</text>"
         for i in range(0, len(names), step)
     ]

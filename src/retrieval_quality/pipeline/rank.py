@@ -119,7 +119,7 @@ def whole_numbers(
     """
     if all_allowed and value == "all":
         return "all"
-    listed: Iterable[Any] = [value] if isinstance(value, int) else value
+    listed: Iterable[Any] = value if isinstance(value, Iterable) else [value]
     parts = value.split(",") if isinstance(value, str) else listed
     numbers: set[int] = set()
     for part in parts:

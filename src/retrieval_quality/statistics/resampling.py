@@ -82,7 +82,7 @@ def unit(rows: pd.DataFrame) -> str:
     >>> unit(pd.DataFrame(columns=["id", "query"])), unit(pd.DataFrame(columns=["id"]))
     ('query', 'id')
     """
-    return UNIT if UNIT in rows and rows[UNIT].notna().all() and len(rows) else "id"
+    return UNIT if UNIT in rows and rows[UNIT].notna().all() else "id"
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,9 @@ class Replicates:
 
         Examples
         --------
-        >>> Replicates(np.array(60.0), np.arange(101.0)).interval(centred=True)
-        (array(12.5), array(107.5))
+        >>> low, high = Replicates(np.array(60.0), np.arange(101.0)).interval(centred=True)
+        >>> float(low), float(high)
+        (12.5, 107.5)
         """
         flat = self.draws.reshape(len(self.draws), int(np.prod(np.shape(self.estimate)))).T
         tails = (1 - level) / 2
