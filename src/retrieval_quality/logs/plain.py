@@ -281,6 +281,9 @@ def _long(path: Path, names: dict[str, str], options: Options, account: Account)
                 account.fault(lines[0][0], names["rank"], what)
                 continue
             lines.sort(key=lambda line: line[1] or 0.0)
+            scores = [line[2].score for line in lines if line[2].score is not None]
+            if scores != sorted(scores, reverse=True) and scores != sorted(scores):
+                account.note("queries whose ranks contradict the scores", lines[0][0])
         elif "score" in names:
             lines.sort(key=lambda line: -(line[2].score if line[2].score is not None else 0.0))
         row = lines[0][3]
