@@ -232,11 +232,12 @@ class Condition:
         low, high = self.interval
         interval = "no interval" if np.isnan(low) else f"[{low:.3f}, {high:.3f}]"
         numbers = "undefined" if np.isnan(self.effect) else f"{self.effect:.3f} {interval}"
+        numbers = numbers.replace("-", "−")
         verdict = "shown, not tested" if self.inside == ANY else self.verdict
         told = f"{self.name}: {numbers}, n = {self.n:,} in {self.cells} segments"
         if self.inside != ANY and not np.isnan(low):
             told += f"; asked for {_range(self.inside)}, could show {self.detectable:.3f}"
-        told = told.replace("-", "−") + f": {verdict}"
+        told += f": {verdict}"
         told += " (a premise)" if self.premise else ""
         return ". ".join(filter(None, [told, self.void]))
 
@@ -262,8 +263,10 @@ class Condition:
 def _range(inside: Range) -> str:
     least, most = inside
     if np.isinf(most):
-        return f"above {least:g}"
-    return f"below {most:g}" if np.isinf(least) else f"{least:g} to {most:g}"
+        told = f"above {least:g}"
+    else:
+        told = f"below {most:g}" if np.isinf(least) else f"{least:g} to {most:g}"
+    return told.replace("-", "−")
 
 
 @dataclass(frozen=True)
@@ -311,6 +314,9 @@ _WHAT: dict[str, tuple[str, tuple[str, ...], bool]] = {
     "width": ("narrow-wide", ("F", "nDCG", "T"), False),
 }
 """Segmentation, measures and whether the 2K row must exist, of each body of evidence."""
+
+OTHER_COEFFICIENTS = ("pearson", "kendall_b")
+"""Compared with Spearman's."""
 
 TREND_SPLITS = 2
 """Halvings behind the agreement of two coefficients' differences."""
@@ -367,7 +373,7 @@ class Ledger:
         )
 
     def counted(self, what: str) -> tuple[Counts, evidence.Weighting]:
-        """Counts and the weights of their queries."""
+        """Give counts and the weights of their queries."""
         if what not in self._counted:
             counts = self.count(what)
             seed = self.parameters.seed
@@ -419,13 +425,13 @@ class Ledger:
 
     def half_values(self, coefficient: str) -> dict[str, FloatArray]:
         """Coefficients of narrow and wide segments on halves of the queries."""
-        if coefficient not in self._halves:
+        if not self._halves:
             counts, draw = self.counted("width")
-            self._halves[coefficient] = evidence.half_values(
+            self._halves = evidence.half_values(
                 counts,
                 _WHAT["width"][1],
                 draw,
-                coefficient,
+                ("spearman", *OTHER_COEFFICIENTS),
                 self.cells("width").alphas,
                 TREND_SPLITS,
             )
@@ -943,8 +949,10 @@ def _same_trends(view: View) -> list[Condition]:
             continue
         itself = _across(ours, ours, whole)
         n, cells = int(frame.loc[whole, "n"].sum()), int(whole.sum())
-        conditions.append(Condition(name, itself, POSITIVE, n, cells, premise=True))
-        for coefficient in ("pearson", "kendall_b"):
+        there = Condition(name, itself, POSITIVE, n, cells, premise=True)
+        conditions.append(there)
+        void = "" if there.verdict == "holds" else f"{pair} does not go with itself: no trend"
+        for coefficient in OTHER_COEFFICIENTS:
             other = view.ledger.half_values(coefficient)
             theirs = other[first] - other[second]
             known = np.asarray(whole & ~np.isnan(theirs).any(axis=(0, 1, 2)))
@@ -953,7 +961,7 @@ def _same_trends(view: View) -> list[Condition]:
             shared = np.where(scale > 0, both / np.sqrt(np.where(scale > 0, scale, 1)), np.nan)
             name = f"correlation of {pair} by {COEFFICIENTS[coefficient]} with that by Spearman"
             inside = (view.cut.trend, np.inf)
-            conditions.append(Condition(name, shared, inside, n, cells))
+            conditions.append(Condition(name, shared, inside, n, cells, void))
     return conditions
 
 
@@ -1080,8 +1088,8 @@ CLAIMS: tuple[Claim, ...] = (
         9,
         "Section 2.1",
         "T_u is equivalent to T up to a reparameterisation of α.",
-        "At one K: algebra, for both rise with n_p. Across K: whether any α lets each measure put 1 "
-        "positive of K = 2 ahead of 2 positives of K = 4. The mean of T_u − T is shown beside it.",
+        "At one K: algebra, for both rise with n_p. Across K: whether some α of each puts 1 positive "
+        "of K = 2 ahead of 2 positives of K = 4. The mean of T_u − T is shown beside it.",
         "Two retrievals that one of the measures can order in a way that the other never does.",
         (10, 11, 12),
         _tu_is_t,
@@ -1102,7 +1110,7 @@ CLAIMS: tuple[Claim, ...] = (
         "Section 3.3, Figures 14, 15, 36, 37",
         "On MSMARCO and Natural Questions nDCG gains on F with the ratio and stays below it; on "
         "HotpotQA this is less pronounced.",
-        "On M and on N nDCG − F rises with the logarithm of the ratio and its mean is below 0, over "
+        "On M and on N nDCG − F rises with the logarithm of the ratio; its mean is below 0, over "
         f"all segments and at ratios from {_CUT.high:g}; the rise is steeper than on Hs and on Hp.",
         "One of these is not so.",
         (14, 15, 36, 37),
@@ -1132,7 +1140,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         14,
-        "Conclusion 1 (Section 3.3 says so of ARXIV only, and the opposite of the others: claim 13)",
+        "Conclusion 1 (section 3.3 says so of ARXIV only, and of others the opposite: claim 13)",
         "At high ratios the order of the documents matters to the LLM, and nDCG is better than F "
         "and T.",
         f"The means of nDCG − F and nDCG − T at ratios from {_CUT.high:g} are above 0, on ARXIV "
