@@ -62,6 +62,7 @@ class Hub:
         self.files: dict[tuple[str, str], dict[str, bytes]] = {}
         self.token = ""
         self.faults: list[Fault] = []
+        self.moves: dict[str, str] = {}
         self.log: list[Request] = []
         self.lock = threading.Lock()
         self.servers = [_server(self), _server(self)]
@@ -81,6 +82,10 @@ class Hub:
     def fault(self, match: str, **what: Any) -> Fault:
         self.faults.append(Fault(match, **what))
         return self.faults[-1]
+
+    def move(self, old: str, new: str) -> None:
+        """Answer with a redirect where a path begins with `old`, as for a repository renamed."""
+        self.moves[old] = new
 
     def take_fault(self, method: str, path: str) -> Fault | None:
         with self.lock:
@@ -146,6 +151,9 @@ class _Handler(BaseHTTPRequestHandler):
             fault.wait.wait(30)
         if fault and fault.status:
             return self._send(fault.status, b"", fault.headers)
+        for old, new in self.hub.moves.items():
+            if self.path.startswith(old):
+                return self._send(307, b"", {"Location": self.path.replace(old, new, 1)})
         parts = path.strip("/").split("/")
         if parts[0] == "cdn":
             return self._file(self.hub.files["/".join(parts[1:3]), parts[3]][parts[4]], {}, fault)

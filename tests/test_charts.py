@@ -7,17 +7,19 @@ import pytest
 import made_data
 from retrieval_quality import markup
 from retrieval_quality.book import pages
-from retrieval_quality.exhibits import catalogue, charts, export, figures, studies
+from retrieval_quality.exhibits import catalogue, export, intervals, ranges
+from retrieval_quality.exhibits import drawing as shared
+from retrieval_quality.exhibits.heatmap import places_of_cells
 from retrieval_quality.parameters import Parameters
 
 RUN = Parameters(min_samples_ratio=5)
-DRAWN = [entry for entry in catalogue.STUDIES.values() if entry.kind != "study-table"]
+DRAWN = [entry for entry in catalogue.STUDIES.values() if entry.drawn]
 
 
 @pytest.fixture(autouse=True)
 def few_replicates(monkeypatch):
-    monkeypatch.setattr(studies, "REPLICATES", 40)
-    monkeypatch.setattr(studies, "CELL_REPLICATES", 400)
+    monkeypatch.setattr(ranges, "REPLICATES", 40)
+    monkeypatch.setattr(ranges, "CELL_REPLICATES", 400)
 
 
 @pytest.fixture(scope="module")
@@ -26,22 +28,22 @@ def made(tmp_path_factory):
 
 
 def compute(anchor, made):
-    return studies.compute(catalogue.find(anchor), made, RUN)
+    return catalogue.find(anchor).compute(made, RUN)
 
 
 @pytest.mark.parametrize(
     "anchor",
-    [entry.anchor for entry in DRAWN if entry.topic != "intervals"]
+    [entry.anchor for entry in DRAWN if not isinstance(entry, intervals.Intervals)]
     + ["study-intervals-t-minus-f-a"],
 )
 def test_every_study_is_drawn_and_told_the_same_each_time(anchor, made):
     result = compute(anchor, made)
     before = dict(mpl.rcParams)
-    drawing = charts.draw(result)
+    drawing = result.exhibit.draw(result)
     assert dict(mpl.rcParams) == before
-    assert export.svg_bytes(drawing) == export.svg_bytes(charts.draw(result))
-    told = charts.alt_text(result)
-    assert told.startswith(result.entry.title)
+    assert export.svg_bytes(drawing) == export.svg_bytes(result.exhibit.draw(result))
+    told = result.exhibit.describe(result)
+    assert told.startswith(result.exhibit.title)
     assert "nan" not in told
 
 
@@ -66,8 +68,8 @@ def test_exactly_the_cells_that_stand_are_framed_and_bold(made):
     stands[:2] = True
     result.numbers["stands"] = stands
     result.numbers.loc[[0, 1], "difference"] = [0.1, np.nan]
-    drawing = charts.draw(result)
-    cells = figures.cells(drawing, result.numbers)
+    drawing = result.exhibit.draw(result)
+    cells = places_of_cells(drawing, result.numbers)
     found = [frames(axes) for axes in drawing.axes]
     for axes, (corners, dark) in zip(drawing.axes, found, strict=True):
         assert corners == {(c.column, c.row) for c in cells[:2] if c.axes is axes}
@@ -85,12 +87,12 @@ def test_exactly_the_cells_that_stand_are_framed_and_bold(made):
 def test_nothing_is_framed_where_nothing_stands(made):
     result = compute("study-intervals-ndcg-minus-f-a", made)
     result.numbers["stands"] = False
-    assert not any(dark for _, dark in map(frames, charts.draw(result).axes))
+    assert not any(dark for _, dark in map(frames, result.exhibit.draw(result).axes))
 
 
 def test_panels_share_their_scale_and_it_holds_all_values(made):
     result = compute("study-recall-predicts", made)
-    drawing = charts.draw(result)
+    drawing = result.exhibit.draw(result)
     assert len(drawing.axes) == result.numbers["panel"].nunique()
     assert {axes.get_ylim() for axes in drawing.axes} == {result.limits}
     ends = result.numbers[["value", "low", "high"]].to_numpy(dtype=float)
@@ -100,7 +102,7 @@ def test_panels_share_their_scale_and_it_holds_all_values(made):
 
 def test_each_value_is_one_mark(made):
     result = compute("study-recall-predicts", made)
-    drawing = charts.draw(result)
+    drawing = result.exhibit.draw(result)
     marks = sum(
         len(line.get_xdata())
         for axes in drawing.axes
@@ -112,14 +114,14 @@ def test_each_value_is_one_mark(made):
 
 def test_measures_can_be_told_apart_without_colour():
     names = ["T", "P", "nDCG", "hit", "RR", "F", "R", "Fe"]
-    marks = charts._series_marks(names)
+    marks = shared.series_marks(names)
     assert len({mark["marker"] for mark in marks.values()}) == len(names)
     assert len({mark["color"] for mark in marks.values()}) == len(names)
 
 
 def test_the_board_has_a_cell_for_each_dataset_and_range(made):
     result = compute("study-which-measure", made)
-    drawing = charts.draw(result)
+    drawing = result.exhibit.draw(result)
     (axes,) = drawing.axes
     ranges = result.numbers["position"].nunique()
     assert len(axes.patches) == result.numbers["panel"].nunique() * ranges
@@ -129,13 +131,7 @@ def test_the_board_has_a_cell_for_each_dataset_and_range(made):
 
 def test_a_table_is_not_drawn(made):
     with pytest.raises(ValueError, match="is a table"):
-        charts.draw(compute("study-recall-kept", made))
-
-
-def test_figures_of_the_paper_are_drawn_as_by_figures(made):
-    result = studies.compute(catalogue.FIGURES[7], made, RUN)
-    assert export.svg_bytes(charts.draw(result)) == export.svg_bytes(figures.draw(result))
-    assert charts.alt_text(result) == figures.alt_text(result)
+        catalogue.STUDIES["study-recall-kept"].draw(compute("study-recall-kept", made))
 
 
 def test_a_study_is_written_with_its_numbers(made, tmp_path):
@@ -149,7 +145,7 @@ def test_a_study_is_written_with_its_numbers(made, tmp_path):
 
 def test_a_cell_of_an_interval_map_says_its_interval(made):
     run = pages.Run(made, Parameters(min_samples_ratio=5, alpha=0.5))
-    numbers = studies.differences(made, run.parameters)
+    numbers = intervals.marked_differences(made, run.parameters)
     numbers = numbers[(numbers["first"] == "nDCG") & numbers["low"].notna()]
     dataset = numbers["dataset"].iloc[0]
     html = run.figure(f"study-intervals-ndcg-minus-f-{dataset.lower()}").html
@@ -159,7 +155,7 @@ def test_a_cell_of_an_interval_map_says_its_interval(made):
 
 
 def test_figures_link_to_their_intervals_and_claims_within_a_book(made, tmp_path, monkeypatch):
-    run = pages.Run(made, Parameters(min_samples_ratio=5, out=str(tmp_path)))
+    run = pages.Run(made, Parameters(min_samples_ratio=5), out=str(tmp_path))
     assert "claims.html" not in run.figure(7).html
     monkeypatch.setenv(markup.FIGURES_LINK, "../figures")
     html = run.figure(7).html

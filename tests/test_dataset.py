@@ -19,12 +19,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import stored_data
 from retrieval_quality.data import dataset as module
 from retrieval_quality.data import records as reader
 from retrieval_quality.data.dataset import cache_root, lookup, open_path, store
 from retrieval_quality.errors import DataError, UsageError
-
-SHARED = Path(__file__).parents[1].parent / "shared"
 
 
 def rec(**changes):
@@ -856,6 +855,40 @@ def test_a_file_that_changes_while_it_is_read_is_refused(put, cache, monkeypatch
     refused(path, cache, "changed while it was read")
 
 
+@pytest.mark.parametrize("name", ["samples_texts.json", "samples_texts.jsonl", "texts.parquet"])
+def test_memory_is_bounded_by_bytes_however_heavy_a_row_is(tmp_path, name):
+    """2,000 rows of 120 kB; ROW_GROUP rows of them would be 3.9 GB."""
+    path = tmp_path / name.replace("texts.parquet", "samples_texts.parquet")
+    document = "The quick brown fox jumps over the lazy dog. " * 44
+    row = {"id": "T-0", "q": "q", "p": [document] * 20, "n": [document] * 40}
+    if path.suffix == ".parquet":
+        schema = pa.table({key: [value] for key, value in row.items()}).schema
+        with pq.ParquetWriter(path, schema) as file:
+            made = {key: [value] * 2000 for key, value in row.items()}
+            made["id"] = [f"T-{number}" for number in range(2000)]
+            file.write_table(pa.table(made, schema))
+    else:
+        between, ends = (",\n", "[]") if path.suffix == ".json" else ("\n", ("", ""))
+        with path.open("w", encoding="utf-8") as text:
+            text.write(ends[0])
+            for number in range(2000):
+                text.write(between if number else "")
+                text.write(json.dumps(row | {"id": f"T-{number}"}))
+            text.write(ends[1])
+    run = """
+import resource, sys
+from pathlib import Path
+from retrieval_quality.data.dataset import open_path
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+dataset = open_path(sys.argv[1], cache=Path(sys.argv[2]), progress=False)
+assert dataset.row_counts() == {"texts": 2000}
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+    command = [sys.executable, "-c", run, str(path), str(tmp_path / "cache")]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert int(told) < 200, f"{told} MB"
+
+
 def test_stored_tables_come_back_with_the_declared_types(cache):
     frame = pd.DataFrame(recs(2))
     stored = store(
@@ -887,12 +920,10 @@ print(connection.sql("SELECT current_setting('enable_progress_bar')").fetchall()
 # --- the data that comes with the task --------------------------------------------------------
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="the shared data are not there")
-@pytest.mark.parametrize("name", ["reference", "real"])
-def test_every_value_is_that_of_the_files(cache, name):
-    dataset = open_path(SHARED / name, cache=cache, progress=False)
+def test_every_value_is_that_of_the_files(cache):
+    dataset = open_path(stored_data.REFERENCE, cache=cache, progress=False)
     for part in dataset.parts:
-        rows = json.loads((SHARED / name / f"samples_{part}.json").read_text(encoding="utf-8"))
+        rows = stored_data.read_json(f"reference/samples_{part}.json")
         table = pq.read_table(dataset.path(part)).to_pylist()
         assert [
             {key: row.get(key) for key in read} for row, read in zip(rows, table, strict=True)

@@ -10,8 +10,7 @@ import pytest
 
 import made_data
 from retrieval_quality.errors import DataError
-from retrieval_quality.exhibits import catalogue, export, figures
-from retrieval_quality.exhibits.analysis import compute
+from retrieval_quality.exhibits import catalogue, export
 from retrieval_quality.parameters import Parameters
 
 FIGURES, TABLES = catalogue.FIGURES, catalogue.TABLES
@@ -74,8 +73,8 @@ def test_the_same_inputs_give_the_same_bytes(written, data, tmp_path, anchor):
 
 
 def test_what_is_computed_and_drawn_already_is_written_as_it_is(written, data, tmp_path):
-    result = compute(FIGURES[7], data, RUN)
-    paths = export.write_result(result, data, tmp_path, figures.draw(result))
+    result = FIGURES[7].compute(data, RUN)
+    paths = export.write_result(result, data, tmp_path, FIGURES[7].draw(result))
     for old, new in zip(written["figure-07"][:3], paths, strict=False):
         assert old.read_bytes() == new.read_bytes()
 
@@ -86,7 +85,7 @@ def test_a_picture_holds_no_date(written):
 
 
 def test_the_numbers_read_back_to_the_last_bit(written, data):
-    result = compute(FIGURES[7], data, RUN)
+    result = FIGURES[7].compute(data, RUN)
     back = pd.read_csv(written["figure-07"][2], dtype="str", keep_default_na=False)
     assert list(back.columns) == list(result.numbers.columns)
     for column in ("difference", "correlation_first", "alpha_first"):

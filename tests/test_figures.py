@@ -12,17 +12,32 @@ from matplotlib.colors import Normalize, to_hex, to_rgba
 from matplotlib.figure import Figure
 
 import made_data
-from retrieval_quality.exhibits import catalogue, figures
-from retrieval_quality.exhibits.analysis import (
-    CELL_COLUMNS,
-    DIFFERENCE_COLUMNS,
-    SHARE_COLUMNS,
-    Result,
-    compute,
-)
+from retrieval_quality.exhibits import catalogue
+from retrieval_quality.exhibits import drawing as shared
+from retrieval_quality.exhibits.cells import DIFFERENCE_COLUMNS
+from retrieval_quality.exhibits.distribution import GRADE_COLOURS, Distribution
+from retrieval_quality.exhibits.exhibit import Result
+from retrieval_quality.exhibits.heatmap import Correlation, Difference, difference, places_of_cells
+from retrieval_quality.exhibits.words import short
 from retrieval_quality.parameters import Parameters
+from retrieval_quality.statistics.correlation import COLUMNS as CELL_COLUMNS
 
 FIGURES = catalogue.FIGURES
+SHARE_COLUMNS = Distribution.columns
+
+
+def compute(exhibit, dataset, run):
+    return exhibit.compute(dataset, run)
+
+
+def draw(result):
+    return result.exhibit.draw(result)
+
+
+def describe(result):
+    return result.exhibit.describe(result)
+
+
 RUN = Parameters(min_samples_ratio=5, min_samples_width=10)
 
 
@@ -52,7 +67,7 @@ def shades(drawing, result):
     """Colour of each cell, in the order of the numbers."""
     drawing.canvas.draw()  # colours are only known then
     found = []
-    for cell in figures.cells(drawing, result.numbers):
+    for cell in places_of_cells(drawing, result.numbers):
         (mesh,) = cell.axes.collections
         width = len(mesh.get_coordinates()[0]) - 1
         found.append(mesh.get_facecolor()[cell.row * width + cell.column])
@@ -86,8 +101,8 @@ def words(drawing):
 
 def test_each_cell_has_the_colour_of_its_value_on_the_fixed_scale():
     result = correlations(["0.5", "1.0", "2.0"], values=[-0.9, -0.2, 0.0, 0.3, 0.7, 1.0])
-    drawing = figures.draw(result)
-    colours, scale = mpl.colormaps[figures.CORRELATION_MAP], Normalize(-1, 1)
+    drawing = draw(result)
+    colours, scale = mpl.colormaps[Correlation.colours], Normalize(-1, 1)
     drawn = shades(drawing, result)
     assert len(drawn) == 6
     for shade, value in zip(drawn, result.numbers["correlation"], strict=True):
@@ -105,32 +120,32 @@ def test_each_cell_has_the_colour_of_its_value_on_the_fixed_scale():
 
 def test_the_scale_does_not_follow_the_values_of_a_panel():
     results = [differences(v) for v in ([0.05, 0.01], [0.05, 0.19])]
-    weak, strong = (shades(figures.draw(result), result) for result in results)
+    weak, strong = (shades(draw(result), result) for result in results)
     assert to_hex(weak[0]) == to_hex(strong[0])
     assert to_hex(weak[1]) != to_hex(strong[1])
-    bar = figures.draw(differences([0.05, 0.01])).axes[-1]
+    bar = draw(differences([0.05, 0.01])).axes[-1]
     assert bar.get_xlim() == (-0.2, 0.2)
     assert [tick.get_text() for tick in bar.get_xticklabels()] == ["−0.2", "0", "0.2"]
 
 
 def test_zero_is_the_pale_middle_of_both_maps():
-    for name in (figures.CORRELATION_MAP, figures.DIFFERENCE_MAP):
+    for name in (Correlation.colours, Difference.colours):
         red, green, blue, _ = mpl.colormaps[name](0.5)
         assert min(red, green, blue) > 0.95
 
 
 def test_embeddings_go_down_and_ratios_to_the_right_with_their_rows():
     result = correlations(["0.5", "1.0", "10.0"], ("MQML6Cv1", "AML12v2"))
-    drawing = figures.draw(result)
+    drawing = draw(result)
     axes = drawing.axes[0]
     assert [t.get_text() for t in axes.get_yticklabels()] == ["AM", "QM"]
     assert [t.get_text() for t in ratios(axes)] == ["0.5", "1.0", "10.0"]
     top, bottom = axes.get_ylim()[1], axes.get_ylim()[0]
     assert (top, bottom) == (0, 2)
-    places = [(cell.column, cell.row) for cell in figures.cells(drawing, result.numbers)]
+    places = [(cell.column, cell.row) for cell in places_of_cells(drawing, result.numbers)]
     assert places == [(0, 1), (1, 1), (2, 1), (0, 0), (1, 0), (2, 0)]
     said = values(axes)
-    expected = [figures.short(value) for value in result.numbers["correlation"]]
+    expected = [short(value) for value in result.numbers["correlation"]]
     assert [said[place] for place in places] == expected
     assert [text.get_text() for text in axes.texts if "–" in text.get_text()] == [
         "40–43",
@@ -140,21 +155,21 @@ def test_embeddings_go_down_and_ratios_to_the_right_with_their_rows():
 
 
 def test_the_ratio_at_which_k_is_n_p_stands_out():
-    axes = figures.draw(correlations(["0.5", "1.0", "2.0"])).axes[0]
+    axes = draw(correlations(["0.5", "1.0", "2.0"])).axes[0]
     weights = [text.get_fontweight() for text in ratios(axes)]
     assert weights == ["normal", "bold", "normal"]
 
 
 def test_a_cell_without_a_value_is_hatched_and_explained():
     result = correlations(["0.5", "1.0"], values=[0.1, math.nan, 0.2, 0.3])
-    drawing = figures.draw(result)
+    drawing = draw(result)
     axes = drawing.axes[0]
-    assert axes.patch.get_hatch() == figures.HATCH["hatch"]
+    assert axes.patch.get_hatch() == shared.HATCH["hatch"]
     shown = [shade[3] for shade in shades(drawing, result)]
     assert shown == [1, 0, 1, 1]  # the hatched ground is seen through the second
     assert set(values(axes)) == {(0, 0), (0, 1), (1, 1)}
     assert any("fewer than 5 rows, or undefined" in text for text in words(drawing))
-    full = figures.draw(correlations(["0.5", "1.0"]))
+    full = draw(correlations(["0.5", "1.0"]))
     assert not any("hatched" in text for text in words(full))
     assert not full.axes[0].patch.get_hatch()
 
@@ -162,16 +177,16 @@ def test_a_cell_without_a_value_is_hatched_and_explained():
 def test_a_cell_that_the_numbers_lack_is_hatched_and_has_no_place():
     whole = correlations(["0.5", "1.0"])
     result = replace(whole, numbers=whole.numbers.drop(index=2))
-    drawing = figures.draw(result)
+    drawing = draw(result)
     assert set(values(drawing.axes[0])) == {(0, 0), (1, 0), (1, 1)}
-    assert len(figures.cells(drawing, result.numbers)) == 3
+    assert len(places_of_cells(drawing, result.numbers)) == 3
     assert any("hatched" in text for text in words(drawing))
 
 
 def test_cells_lie_side_by_side_on_the_page():
     result = correlations([f"{i / 10:.1f}" for i in range(1, 26)])
-    drawing = figures.draw(result)
-    found = figures.cells(drawing, result.numbers)
+    drawing = draw(result)
+    found = places_of_cells(drawing, result.numbers)
     boxes = [cell.box() for cell in found]
     first, second, below = boxes[0], boxes[1], boxes[25]
     assert second[0] == pytest.approx(first[0] + first[2])
@@ -183,10 +198,10 @@ def test_cells_lie_side_by_side_on_the_page():
         assert (x, 1 - y) == pytest.approx((left + width / 2, top + height / 2))
 
 
-@pytest.mark.parametrize("name", [figures.CORRELATION_MAP, figures.DIFFERENCE_MAP])
+@pytest.mark.parametrize("name", [Correlation.colours, Difference.colours])
 def test_values_can_be_read_on_every_colour(name):
     for colour in mpl.colormaps[name](np.arange(256)):
-        ink = luminance(to_rgba(figures.readable_on(colour)))
+        ink = luminance(to_rgba(shared.readable_on(colour)))
         low, high = sorted([ink, luminance(colour)])
         assert (high + 0.05) / (low + 0.05) >= 4.5
 
@@ -198,14 +213,14 @@ def luminance(colour):
 
 def test_each_value_has_the_ink_of_its_own_cell():
     result = correlations(["1.0", "2.0"], values=[1.0, math.nan, 0.0, -1.0])
-    inks = {t.get_text(): t.get_color() for t in figures.draw(result).axes[0].texts}
+    inks = {t.get_text(): t.get_color() for t in draw(result).axes[0].texts}
     assert (inks["1"], inks["0"], inks["−1"]) == ("white", "black", "white")
 
 
 @pytest.mark.parametrize(("n", "strips"), [(1, [1]), (24, [24]), (25, [13, 12]), (46, [23, 23])])
 def test_many_ratios_go_on_below(n, strips):
     result = correlations([f"{i / 10:.1f}" for i in range(1, n + 1)])
-    drawing = figures.draw(result)
+    drawing = draw(result)
     assert [len(ratios(axes)) for axes in drawing.axes[:-1]] == strips
     assert [len(values(axes)) for axes in drawing.axes[:-1]] == [2 * count for count in strips]
     assert drawing.get_figwidth() < 8
@@ -213,7 +228,7 @@ def test_many_ratios_go_on_below(n, strips):
 
 def test_texts_stay_inside_of_the_page():
     for n in (1, 5, 24, 40):
-        drawing = figures.draw(correlations([f"{i / 10:.1f}" for i in range(1, n + 1)]))
+        drawing = draw(correlations([f"{i / 10:.1f}" for i in range(1, n + 1)]))
         box = drawing.get_tightbbox()
         width, height = drawing.get_size_inches()
         assert box.x0 >= 0
@@ -238,7 +253,7 @@ def test_texts_stay_inside_of_the_page():
     ],
 )
 def test_a_value_is_written_short_and_0_only_where_it_is_exact(value, text):
-    assert figures.short(value) == text
+    assert short(value) == text
 
 
 # --- distributions ------------------------------------------------------------------------------
@@ -255,12 +270,12 @@ def distribution(shares):
 
 def test_a_stack_has_five_cells_that_add_up_to_one():
     low, high = [0.5, 0.2, 0.1, 0.1, 0.1], [0.0, 0.0, 0.25, 0.25, 0.5]
-    drawing = figures.draw(distribution({("ME5S", "0.5"): low, ("ME5S", "1.0"): high}))
+    drawing = draw(distribution({("ME5S", "0.5"): low, ("ME5S", "1.0"): high}))
     axes = drawing.axes[0]
     assert len(axes.collections) == 5
     bottom = np.zeros(2)
     for collection, colour, heights in zip(
-        axes.collections, figures.GRADE_COLOURS, zip(low, high, strict=True), strict=True
+        axes.collections, GRADE_COLOURS, zip(low, high, strict=True), strict=True
     ):
         assert to_hex(collection.get_facecolor()[0]) == colour
         boxes = [path.get_extents() for path in collection.get_paths()]
@@ -273,7 +288,7 @@ def test_a_stack_has_five_cells_that_add_up_to_one():
 
 def test_a_segment_that_one_embedding_lacks_is_hatched():
     even = [0.2] * 5
-    drawing = figures.draw(
+    drawing = draw(
         distribution({("ME5S", "0.5"): even, ("ME5S", "1.0"): even, ("AML12v2", "0.5"): even})
     )
     first, second = drawing.axes
@@ -283,7 +298,7 @@ def test_a_segment_that_one_embedding_lacks_is_hatched():
 
 
 def test_grade_colours_are_told_apart_in_any_order():
-    luminance = [np.dot(to_rgba(c)[:3], (0.2126, 0.7152, 0.0722)) for c in figures.GRADE_COLOURS]
+    luminance = [np.dot(to_rgba(c)[:3], (0.2126, 0.7152, 0.0722)) for c in GRADE_COLOURS]
     assert luminance[0] < luminance[1] < luminance[2] > luminance[3] > luminance[4]
 
 
@@ -301,7 +316,7 @@ def narrow_wide(data):
 
 
 def test_all_panels_have_the_same_scale(narrow_wide):
-    drawing = figures.draw(narrow_wide)
+    drawing = draw(narrow_wide)
     panels = drawing.axes
     assert len(panels) == 10
     assert len({axes.get_xlim() for axes in panels}) == 1
@@ -310,18 +325,18 @@ def test_all_panels_have_the_same_scale(narrow_wide):
 
 
 def test_each_value_is_one_mark(narrow_wide):
-    drawing = figures.draw(narrow_wide)
+    drawing = draw(narrow_wide)
     marks = [line for axes in drawing.axes for line in axes.lines if line.get_label() in "TnDCGF"]
     defined = narrow_wide.numbers.dropna(subset="correlation")
     drawn = np.concatenate([line.get_xdata() for line in marks])
     assert sorted(drawn[~np.isnan(drawn)]) == sorted(defined["correlation"])
     shapes = {line.get_label(): line.get_marker() for line in marks}
-    assert shapes == {name: mark[0] for name, mark in figures.MEASURE_MARKS.items()}
+    assert shapes == {name: mark[0] for name, mark in shared.MARKS.items() if name in shapes}
     assert len(set(shapes.values())) == 3
 
 
 def test_a_hollow_f_does_not_hide_what_lies_under_it(narrow_wide):
-    drawing = figures.draw(narrow_wide)
+    drawing = draw(narrow_wide)
     faces = {
         line.get_label(): line.get_markerfacecolor()
         for axes in drawing.axes
@@ -329,7 +344,7 @@ def test_a_hollow_f_does_not_hide_what_lies_under_it(narrow_wide):
         if line.get_label() in ("T", "nDCG", "F")
     }
     assert faces["F"] == "none"
-    assert faces["T"] == figures.MEASURE_MARKS["T"][1]
+    assert faces["T"] == shared.MARKS["T"][1]
 
 
 def test_a_panel_without_values_says_why(narrow_wide):
@@ -338,7 +353,7 @@ def test_a_panel_without_values_says_why(narrow_wide):
     numbers.loc[narrow, ["correlation", "n"]] = [math.nan, 3]
     one = (numbers["segment"] == "wide") & (numbers["dataset"] == "A")
     numbers.loc[one & (numbers["measure"] == "nDCG"), "correlation"] = math.nan
-    drawing = figures.draw(replace(narrow_wide, numbers=numbers))
+    drawing = draw(replace(narrow_wide, numbers=numbers))
     assert "fewer than 10 rows" in words(drawing)
     assert words(drawing).count("undefined: nDCG") == 2
 
@@ -351,7 +366,7 @@ def test_drawing_leaves_the_settings_of_the_user_alone(data, number):
     before = dict(mpl.rcParams)
     with mpl.rc_context({"font.size": 30, "axes.facecolor": "black"}):
         inside = dict(mpl.rcParams)
-        drawing = figures.draw(compute(FIGURES[number], data, RUN))
+        drawing = draw(compute(FIGURES[number], data, RUN))
         assert dict(mpl.rcParams) == inside
     assert isinstance(drawing, Figure)
     assert dict(mpl.rcParams) == before
@@ -361,34 +376,34 @@ def test_drawing_leaves_the_settings_of_the_user_alone(data, number):
 @pytest.mark.parametrize("number", [2, 5, 6, 7])
 def test_simulated_data_is_stamped(data, number):
     result = compute(FIGURES[number], data, RUN)
-    assert figures.STAMP not in words(figures.draw(result))
+    assert shared.STAMP not in words(draw(result))
     simulated = replace(result, simulated=True)
-    assert figures.STAMP in words(figures.draw(simulated))
-    assert figures.alt_text(simulated).startswith("Simulated data. ")
+    assert shared.STAMP in words(draw(simulated))
+    assert describe(simulated).startswith("Simulated data. ")
     missing = replace(simulated, missing="Nothing.", numbers=result.numbers.head(0))
-    assert figures.STAMP in words(figures.draw(missing))
+    assert shared.STAMP in words(draw(missing))
 
 
 def test_a_reason_is_drawn_where_there_is_nothing_to_draw():
     result = correlations(["1.0"], missing="No segment of A has 300 graded rows.")
-    drawing = figures.draw(result)
+    drawing = draw(result)
     assert "No segment of A has 300 graded rows." in " ".join(words(drawing)).replace("\n", " ")
-    assert figures.alt_text(result).endswith("No segment of A has 300 graded rows.")
+    assert describe(result).endswith("No segment of A has 300 graded rows.")
 
 
 def test_names_of_the_data_are_text_and_not_mathematics():
     result = correlations(["1.0"], ("$x^2$", "a\x1bb", "x" * 60))
-    entry = catalogue.difference(("T", "F"), r"$\frac$")
-    drawing = figures.draw(result)
-    figures.draw(replace(differences([0.1]), entry=entry)).canvas.draw()
+    entry = difference(("T", "F"), r"$\frac$")
+    drawing = draw(result)
+    draw(replace(differences([0.1]), exhibit=entry)).canvas.draw()
     drawing.canvas.draw()
     labels = [tick.get_text() for tick in drawing.axes[0].get_yticklabels()]
-    assert labels == [r"\$x^2\$", r"a\u001bb", "x" * 23 + "…"]
+    assert labels == [r"\$x^2\$", r"a\x1bb", "x" * 23 + "…"]
 
 
 @pytest.mark.filterwarnings("error")
 def test_characters_that_the_font_lacks_are_spelled_out():
-    drawing = figures.draw(correlations(["1.0"], ("org/模型", "Čas ≥ ½")))
+    drawing = draw(correlations(["1.0"], ("org/模型", "Čas ≥ ½")))
     drawing.canvas.draw()
     labels = {tick.get_text() for tick in drawing.axes[0].get_yticklabels()}
     assert labels == {r"org/\u6a21\u578b", "Čas ≥ ½"}
@@ -397,14 +412,14 @@ def test_characters_that_the_font_lacks_are_spelled_out():
 def test_listings_and_tables_are_not_drawn(data):
     for entry in (FIGURES[22], catalogue.TABLES[1]):
         with pytest.raises(ValueError, match="not drawn"):
-            figures.draw(compute(entry, data, RUN))
+            draw(compute(entry, data, RUN))
 
 
 # --- alt text -----------------------------------------------------------------------------------
 
 
 def test_the_alt_text_of_a_heatmap_names_ends_rows_and_gaps():
-    text = figures.alt_text(correlations(["0.5", "1.0"], values=[0.1, math.nan, -0.25, 0.3]))
+    text = describe(correlations(["0.5", "1.0"], values=[0.1, math.nan, -0.25, 0.3]))
     assert "From −0.25 (EM at 0.5) to 0.30 (EM at 1.0), median 0.10." in text
     assert "40–43 rows a cell." in text
     assert text.endswith("1 of 4 cells have no value.")
@@ -412,18 +427,18 @@ def test_the_alt_text_of_a_heatmap_names_ends_rows_and_gaps():
 
 
 def test_the_alt_text_of_a_difference_counts_its_signs():
-    text = figures.alt_text(differences([0.1, -0.1, 0.0, 0.05]))
+    text = describe(differences([0.1, -0.1, 0.0, 0.05]))
     assert "2 cells are above 0, 1 below and 1 exactly 0." in text
 
 
 def test_the_alt_text_of_a_distribution_names_the_best_ratio():
     low, high = [1.0, 0, 0, 0, 0], [0, 0, 0, 0, 1.0]
-    text = figures.alt_text(distribution({("ME5S", "0.5"): low, ("ME5S", "1.0"): high}))
+    text = describe(distribution({("ME5S", "0.5"): low, ("ME5S", "1.0"): high}))
     assert "EM: 5.00 at 1.0 (highest), 1.00 at 0.5 (lowest)" in text
 
 
 def test_the_alt_text_of_narrow_and_wide_names_each_measure(narrow_wide):
-    text = figures.alt_text(narrow_wide)
+    text = describe(narrow_wide)
     for measure in ("T", "nDCG", "F"):
         values = narrow_wide.numbers.loc[narrow_wide.numbers["measure"] == measure, "correlation"]
         low, high = (f"{v:.2f}".replace("-", "−") for v in (values.min(), values.max()))
@@ -432,13 +447,13 @@ def test_the_alt_text_of_narrow_and_wide_names_each_measure(narrow_wide):
 
 
 def test_a_heatmap_without_any_value_has_words_too():
-    text = figures.alt_text(correlations(["0.5"], values=[math.nan, math.nan]))
+    text = describe(correlations(["0.5"], values=[math.nan, math.nan]))
     assert "No cell has a value. 2 of 2 cells have no value." in text
 
 
 @pytest.mark.parametrize("entry", catalogue.ENTRIES.values(), ids=list(catalogue.ENTRIES))
 def test_every_entry_has_words_of_a_readable_length(data, entry):
-    text = figures.alt_text(compute(entry, data, RUN))
+    text = describe(compute(entry, data, RUN))
     assert text.startswith(entry.title)
     assert 20 < len(text) < 700
     assert "nan" not in text
@@ -446,7 +461,7 @@ def test_every_entry_has_words_of_a_readable_length(data, entry):
 
 def test_a_long_reason_is_wrapped_and_lies_inside_the_panel():
     reason = "The data has no control answers in samples_controls.json. " * 6
-    drawn = figures.draw(replace(differences([0.1]), missing=reason))
+    drawn = draw(replace(differences([0.1]), missing=reason))
     (text,) = drawn.axes[0].texts
     assert text.get_text().count("\n") > 3
     assert "u000a" not in text.get_text()

@@ -25,6 +25,7 @@ from retrieval_quality.data import hub
 from retrieval_quality.errors import DataError, UsageError
 
 REPO = "owner/data"
+NEW_NAME = "else/where"
 GRADED = "samples_graded.json"
 
 
@@ -130,16 +131,6 @@ def test_what_the_client_fetched_is_not_fetched_again(server, tmp_path):
     server.log.clear()
     fetch()
     assert not server.requests(GRADED)
-
-
-def test_size_beforehand(server):
-    files = some_files()
-    server.push(REPO, files)
-    sizes = hub.size_beforehand(REPO)
-    assert sizes == {
-        part: len(files[f"samples_{part}.json"]) for part in ("texts", "ranked", "graded", "human")
-    }
-    assert not server.requests("resolve")
 
 
 def test_size_is_announced_before_the_download(server, capsys):
@@ -357,7 +348,7 @@ def test_an_unchanged_file_is_hashed_once(server, monkeypatch):
 
 
 def test_unknown_repository(server):
-    with pytest.raises(DataError, match=r"no dataset repository owner/data \(HTTP 404\)"):
+    with pytest.raises(DataError, match=r"no dataset repository owner/data to show \(HTTP 404\)"):
         fetch()
 
 
@@ -387,7 +378,7 @@ def test_private_repository_and_token_from_the_environment(server, monkeypatch):
     with pytest.raises(DataError, match="set HF_TOKEN"):
         fetch()
     monkeypatch.setenv("HF_TOKEN", "hf_wrong")
-    with pytest.raises(DataError, match="token in HF_TOKEN may not read it") as caught:
+    with pytest.raises(DataError, match="not accept the token in HF_TOKEN") as caught:
         fetch()
     assert "hf_wrong" not in str(caught.value)
     monkeypatch.setenv("HF_TOKEN", "hf_right")
@@ -397,11 +388,59 @@ def test_private_repository_and_token_from_the_environment(server, monkeypatch):
             assert "Authorization" not in request.headers
 
 
-def test_gated_repository(server):
+GATED, NO_REPO = {"X-Error-Code": "GatedRepo"}, {"X-Error-Code": "RepoNotFound"}
+INVALID = {"X-Error-Message": "Invalid credentials in Authorization header"}
+DISABLED = {"X-Error-Message": "Access to this resource is disabled."}
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "token", "words"),
+    [
+        (
+            401,
+            GATED,
+            "",
+            r"is gated \(HTTP 401\): ask for access at \S+/datasets/.*then set HF_TOK",
+        ),
+        (403, GATED, "", r"is gated \(HTTP 403\): ask for access at .*then set HF_TOKEN"),
+        (403, GATED, "hf_mine", "is gated .*with the account of the token in HF_TOKEN"),
+        (401, INVALID, "hf_mine", "does not accept the token in HF_TOKEN .*no longer valid"),
+        (401, {"X-Error-Message": "Invalid username or password."}, "hf_mine", "not accept the t"),
+        (
+            403,
+            {},
+            "hf_mine",
+            r"token in HF_TOKEN may not read \S+ \(HTTP 403\): give it that right",
+        ),
+        (401, NO_REPO, "", "no dataset repository .*check the name; if it is private, set HF_TOK"),
+        (404, NO_REPO, "", "no dataset repository .*check the name; if it is private, set HF_TOK"),
+        (404, NO_REPO, "hf_mine", "check the name; if it is private, the token .*may not read it"),
+        (401, {}, "", "check the name; if it is private, set HF_TOKEN to a token"),
+        (403, DISABLED, "hf_mine", "was disabled by the hub"),
+        (404, {"X-Error-Code": "RevisionNotFound"}, "", "has no revision 'main'"),
+    ],
+)
+def test_each_refusal_has_its_own_sentence(server, monkeypatch, status, headers, token, words):
     server.push(REPO, some_files())
-    server.fault("api", status=403, headers={"X-Error-Code": "GatedRepo"})
-    with pytest.raises(DataError, match=r"HTTP 403.*gated"):
+    server.fault("api", status=status, headers=headers)
+    if token:
+        monkeypatch.setenv("HF_TOKEN", token)
+    with pytest.raises(DataError, match=words) as caught:
         fetch()
+    assert "hf_mine" not in str(caught.value)
+    assert str(caught.value).count(". ") <= 1
+
+
+def test_a_renamed_repository_is_told(server):
+    files = some_files()
+    server.push(NEW_NAME, files)
+    for match in (f"/api/datasets/{REPO}/", f"/datasets/{REPO}/resolve"):
+        server.move(match, match.replace(REPO, NEW_NAME))
+    fetched = fetch()
+    assert contents(fetched) == wanted(files)
+    assert fetched.notices == (
+        f"{REPO} is now called {NEW_NAME} on the hub, and was taken from there.",
+    )
 
 
 @pytest.mark.parametrize("name", ["no good", "a/b/c", "../up", ""])
@@ -518,8 +557,6 @@ def test_offline_without_the_cache(server, monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(DataError, match=r"samples_graded\.json.*`retrieval-quality data fetch`"):
         fetch()
-    with pytest.raises(DataError, match="HF_HUB_OFFLINE"):
-        hub.size_beforehand(REPO)
     assert server.log == []
     assert not (tmp_path / "hub").exists()
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
+from decimal import Decimal
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -316,6 +319,78 @@ def test_a_document_retrieved_twice_is_refused_by_name():
 
 def test_a_document_listed_twice_as_relevant_counts_once():
     assert m.judge(["a", "b"], ["a", "a"]) == "10"
+
+
+@pytest.mark.parametrize(
+    "relevant",
+    [
+        {"a": 1, "b": 0, "c": 2},
+        {"a": True, "b": False, "c": True},
+        {"a": 0.5, "b": 0.0, "c": 1},
+        {"a": np.int64(1), "b": np.float32(0), "c": np.bool_(True)},
+        {"a": Decimal("1"), "b": Decimal("0"), "c": Decimal("0.1")},
+        {"a": 3, "b": -1, "c": 1},
+        Counter(a=1, b=0, c=1),
+        MappingProxyType({"a": 1, "b": 0, "c": 1}),
+        defaultdict(int, a=1, b=0, c=1),
+        [("a", 1), ("b", 0), ("c", 1)],
+        [["a", 1], ["b", 0], ["c", 1]],
+        (("a", 1), ("b", 0), ("c", 1), ("a", 2)),
+        {("a", 1), ("b", 0), ("c", 1)},
+        {"a": 1, "b": 0, "c": 1}.items(),
+        (pair for pair in [("a", 1), ("b", 0), ("c", 1)]),
+        pd.Series({"a": 1, "b": 0, "c": 1}),
+        pd.Series(["a", "c"]),
+        ["a", "c"],
+        ("c", "a", "a"),
+        {"a", "c"},
+        frozenset({"a", "c"}),
+        {"a": 1, "c": 1}.keys(),
+        np.array(["a", "c"]),
+        pd.Index(["a", "c"]),
+        (name for name in "ac"),
+    ],
+    ids=lambda relevant: type(relevant).__name__,
+)
+def test_what_is_judged_0_is_not_relevant_whatever_holds_it(relevant):
+    assert m.judge(["a", "b", "c", "d"], relevant) == "1010"
+
+
+@pytest.mark.parametrize("nothing", [[], {}, set(), (), pd.Series(dtype=float), iter(())])
+def test_nothing_is_relevant(nothing):
+    assert m.judge(["a", "b"], nothing) == "00"
+
+
+@pytest.mark.parametrize(
+    ("relevant", "words"),
+    [
+        ({"a": "0"}, r"query 'q1': the relevance of 'a' is '0'"),
+        ({"a": None}, "relevance of 'a' is None"),
+        ({"a": float("nan")}, "relevance of 'a' is nan"),
+        ([("a", "1")], "relevance of 'a' is '1'"),
+        ({7: 1}, "each of them text"),
+        ([("a", 1), "b"], "each of them text"),
+        (b"a", "each of them text"),
+    ],
+)
+def test_a_relevance_that_is_no_number_is_refused(relevant, words):
+    with pytest.raises(UsageError, match=words):
+        m.judge(["a"], relevant, query="q1")
+
+
+def test_a_document_judged_both_ways_is_refused():
+    with pytest.raises(DataError, match="query 'q1': document 'a' is judged both"):
+        m.judge(["a"], [("a", 1), ("a", 0)], query="q1")
+
+
+@pytest.mark.parametrize("retrieved", [{"a", "b"}, {"a": 0.1, "b": 0.9}, {"a": 1}.keys()])
+def test_a_ranking_has_an_order(retrieved):
+    with pytest.raises(UsageError, match="rank 1 first: this has no order"):
+        m.judge(retrieved, ["a"])
+
+
+def test_a_ranking_may_be_read_once():
+    assert m.judge((name for name in "ab"), (name for name in "b")) == "01"
 
 
 def test_nothing_retrieved():

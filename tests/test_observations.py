@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from retrieval_quality.exhibits import catalogue, observations
-from retrieval_quality.exhibits.analysis import Result
+from retrieval_quality.exhibits import catalogue, exactness
+from retrieval_quality.exhibits.exhibit import Result
 from retrieval_quality.parameters import Parameters
 
 
@@ -15,7 +15,8 @@ def cells(**columns) -> pd.DataFrame:
 
 
 def said(figure: int, numbers: pd.DataFrame) -> list[str]:
-    return observations.observe(Result(catalogue.FIGURES[figure], Parameters(), numbers))
+    exhibit = catalogue.FIGURES[figure]
+    return exhibit.observe(Result(exhibit, Parameters(), numbers))
 
 
 def test_equal_cells_are_counted_and_none_of_them_is_named():
@@ -54,7 +55,10 @@ def test_one_cell_is_one_cell():
 
 def test_nothing_is_said_of_what_there_is_none_of():
     numbers = cells(segment=["0.1"], difference=[0.1])
-    told = [t for t, _ in observations.checks(Result(catalogue.FIGURES[7], Parameters(), numbers))]
+    told = [
+        t
+        for t, _ in catalogue.FIGURES[7].checks(Result(catalogue.FIGURES[7], Parameters(), numbers))
+    ]
     assert told == [
         "Figure 7: 1 value between −2 and 2",
         "Figure 7: each rests on 300 rows or more, and on no more than there are",
@@ -65,7 +69,7 @@ def test_nothing_is_said_of_what_there_is_none_of():
 def test_an_interval_may_be_a_point_but_not_end_below_its_start(low, holds):
     numbers = pd.DataFrame({"value": [0.1], "low": low, "high": 0.1, "n": 10, "reason": ""})
     entry = catalogue.STUDIES["study-recall-predicts"]
-    found = dict(observations.checks(Result(entry, Parameters(), numbers, limits=(0, 1))))
+    found = dict(entry.checks(Result(entry, Parameters(), numbers, limits=(0, 1))))
     assert found[f"{entry.title}: none of 1 interval ends below where it begins"] is holds
 
 
@@ -78,7 +82,7 @@ GRID = pd.concat(
 
 
 def test_what_the_grid_makes_of_a_difference():
-    assert observations.beside_exact(GRID, ("Tu", "T")) == [
+    assert exactness.beside_exact(GRID, ("Tu", "T")) == [
         (
             "T_u minus T in 2 cells: from −0.110 to 0.000 on the published grid, from −0.010 to "
             "0.000 at the best of all α with exact ties."
@@ -88,10 +92,10 @@ def test_what_the_grid_makes_of_a_difference():
             "−0.110 becomes −0.010."
         ),
     ]
-    assert observations.beside_exact(GRID, ("T", "F")) == []
-    assert observations.beside_exact(GRID.iloc[:0], ("Tu", "T")) == []
+    assert exactness.beside_exact(GRID, ("T", "F")) == []
+    assert exactness.beside_exact(GRID.iloc[:0], ("Tu", "T")) == []
     unmoved = GRID.assign(exact=GRID["published"])
-    assert "In none of them" in observations.beside_exact(unmoved, ("Tu", "T"))[1]
+    assert "In none of them" in exactness.beside_exact(unmoved, ("Tu", "T"))[1]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +110,7 @@ def test_what_the_grid_makes_of_a_difference():
 def test_what_stands_beside_the_best_of_all_alpha(difference, stands, told):
     marked = cells(segment=["5.0", "0.5"], first="Tu", second="T", difference=[difference, np.nan])
     marked["stands"] = [stands, False]
-    assert told in observations.beside_exact(GRID, ("Tu", "T"), marked)[-1]
+    assert told in exactness.beside_exact(GRID, ("Tu", "T"), marked)[-1]
 
 
 def test_embeddings_without_a_value_are_not_counted_among_those_ahead():

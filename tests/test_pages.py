@@ -13,13 +13,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from retrieval_quality import markup
+from retrieval_quality import markup, text
 from retrieval_quality.book import build as book
 from retrieval_quality.book import mathml, pages
 from retrieval_quality.data import simulate
 from retrieval_quality.errors import DataError, UsageError
-from retrieval_quality.exhibits import catalogue, figures, observations
-from retrieval_quality.exhibits.analysis import Result
+from retrieval_quality.exhibits import catalogue, distribution
+from retrieval_quality.exhibits.exhibit import Result
 from retrieval_quality.parameters import Parameters
 
 ROOT = Path(__file__).parents[1]
@@ -170,13 +170,13 @@ def test_a_page_is_complete(small):
 def test_cells_of_a_heat_map_lie_side_by_side_and_say_their_numbers(small):
     run = pages.start(data=small, min_samples_ratio=10, datasets=["A"])
     result = run._result(catalogue.FIGURES[7])
-    width, height, cells = pages._layout(figures.draw(result), result)
+    width, height, cells = pages._layout(result.exhibit.draw(result), result)
     assert len(cells) == len(result.numbers)
     assert all(0 <= cell[0] < cell[0] + cell[2] <= 100 for cell in cells)
     assert all(0 <= cell[1] < cell[1] + cell[3] <= 100 for cell in cells)
     first = result.numbers.iloc[0]
     assert f"n = {first['n']:,} of {first['n_total']:,} rows" in cells[0][4]
-    assert markup.signed(first["difference"]) in cells[0][4]
+    assert text.signed(first["difference"]) in cells[0][4]
     assert width > height > 0
     assert cells[1][0] == pytest.approx(cells[0][0] + cells[0][2], abs=0.1)
 
@@ -225,12 +225,12 @@ def test_checks_of_a_difference_bite(column, value):
         }
     )
     good = Result(catalogue.FIGURES[7], Parameters(min_samples_ratio=20), numbers)
-    assert all(holds for _, holds in observations.checks(good))
+    assert all(holds for _, holds in good.exhibit.checks(good))
     numbers = numbers.astype({column: object})
     numbers.loc[1 if column == "reason" else 0, column] = value
     numbers = numbers.infer_objects()
     bad = Result(catalogue.FIGURES[7], Parameters(min_samples_ratio=20), numbers)
-    assert [holds for _, holds in observations.checks(bad)].count(False) == 1
+    assert [holds for _, holds in bad.exhibit.checks(bad)].count(False) == 1
 
 
 def test_remarks_on_a_difference_count_and_place():
@@ -242,7 +242,7 @@ def test_remarks_on_a_difference_count_and_place():
             "difference": [0.1, 0.2, -0.3, np.nan],
         }
     )
-    said = observations.observe(Result(catalogue.FIGURES[7], Parameters(), numbers))
+    said = catalogue.FIGURES[7].observe(Result(catalogue.FIGURES[7], Parameters(), numbers))
     assert said == [
         (
             "T is ahead of F in 2 of 3 cells, behind in 1. The median is +0.100: from "
@@ -264,7 +264,7 @@ def test_best_ratios_of_a_distribution_worked_by_hand():
             "share": [0.25, 0.75, 0.5, 0.5],
         }
     )
-    found = observations.best_ratios(Result(catalogue.FIGURES[2], Parameters(), numbers))
+    found = distribution.best_ratios(Result(catalogue.FIGURES[2], Parameters(), numbers))
     assert found.values.tolist() == [["A", "AML12v2", "2.0", 4.0, 4, 4.0, 3.0]]
 
 

@@ -1,5 +1,6 @@
 """The embedded default: totals, relations of the format, determinism, and no claim built in."""
 
+import dataclasses
 import hashlib
 import json
 from pathlib import Path
@@ -302,4 +303,4 @@ def test_the_page_has_the_models_numbers():
                 [(names[0], tuple(values))] if len(names) == 1 else zip(names, values, strict=True)
             )
     listed = {k: v[0] if isinstance(v, tuple) and len(v) == 1 else v for k, v in listed.items()}
-    assert listed == simulate.describe()
+    assert listed == dataclasses.asdict(simulate.Model())

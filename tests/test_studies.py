@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 import made_data
-from retrieval_quality.exhibits import catalogue, observations, studies
+from retrieval_quality.exhibits import alpha, board, catalogue, exactness, intervals, ranges, recall
+from retrieval_quality.exhibits.heatmap import Difference
 from retrieval_quality.parameters import Parameters
 from retrieval_quality.statistics import correlation, evidence
 from retrieval_quality.statistics.evidence import Cells
@@ -20,8 +21,8 @@ STUDIES = list(catalogue.STUDIES.values())
 
 @pytest.fixture(autouse=True)
 def few_replicates(monkeypatch):
-    monkeypatch.setattr(studies, "REPLICATES", 40)
-    monkeypatch.setattr(studies, "CELL_REPLICATES", 40)
+    monkeypatch.setattr(ranges, "REPLICATES", 40)
+    monkeypatch.setattr(ranges, "CELL_REPLICATES", 40)
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +40,13 @@ def made_cells(values, segments=("0.5", "0.5", "1.0")):
 
 def test_each_ratio_lies_in_one_range():
     for ratio in np.arange(1, 100) / 10:
-        inside = [n for n, (low, high) in studies.RANGES.items() if low <= round(ratio, 1) <= high]
-        assert inside == [studies.range_of(f"{ratio:.1f}")]
+        inside = [n for n, (low, high) in ranges.RANGES.items() if low <= round(ratio, 1) <= high]
+        assert inside == [ranges.range_of(f"{ratio:.1f}")]
 
 
 def test_cells_are_averaged_with_the_same_weight_and_their_rows_added():
     cells = made_cells([[0.2, 0.4, 0.9], *([[0.1, 0.3, 0.8]] * 20), *([[0.5, 0.7, 1.0]] * 20)])
-    pooled = studies.pool(cells, {"T": cells.values["T"]})
+    pooled = ranges.pool(cells, {"T": cells.values["T"]})
     assert pooled["position"].tolist() == ["≤ 0.5", "1.0"]
     assert pooled["value"].tolist() == pytest.approx([0.3, 0.9])
     assert pooled["low"].tolist() == pytest.approx([0.2, 0.8])
@@ -56,7 +57,7 @@ def test_cells_are_averaged_with_the_same_weight_and_their_rows_added():
 
 def test_a_cell_that_is_undefined_is_left_out_and_a_range_without_any_says_why():
     cells = made_cells([[np.nan, 0.4, np.nan]] * 41)
-    pooled = studies.pool(cells, {"T": cells.values["T"]})
+    pooled = ranges.pool(cells, {"T": cells.values["T"]})
     assert pooled["value"].tolist() == pytest.approx([0.4, math.nan], nan_ok=True)
     assert pooled["n"].tolist() == [20, 0]
     assert pooled["reason"].tolist() == ["", "undefined in every segment"]
@@ -65,9 +66,9 @@ def test_a_cell_that_is_undefined_is_left_out_and_a_range_without_any_says_why()
 def test_an_interval_of_many_undefined_replicates_is_undefined():
     sample = np.arange(100.0)
     sample[:6] = np.nan
-    assert np.isnan(studies.interval(sample)).all()
+    assert np.isnan(ranges.interval(sample)).all()
     sample[:5], sample[5] = np.nan, 5
-    assert not np.isnan(studies.interval(sample)).any()
+    assert not np.isnan(ranges.interval(sample)).any()
 
 
 def test_what_recall_keeps_is_a_ratio_and_undefined_where_recall_may_be_0():
@@ -76,9 +77,11 @@ def test_what_recall_keeps_is_a_ratio_and_undefined_where_recall_may_be_0():
     cells = made_cells([[0.0] * 3] * (1 + replicates))
     cells.values.update({name: np.array(values) for name, values in clear.items()})
     everything = np.ones(3, dtype=bool)
-    assert studies._kept(cells, "T", "A", "all", everything)[3:6] == pytest.approx((0.5, 0.5, 0.5))
+    assert recall._share_kept(cells, "T", "A", "all", everything)[3:6] == pytest.approx(
+        (0.5, 0.5, 0.5)
+    )
     cells.values["R"][1::2] *= -1
-    found = studies._kept(cells, "T", "A", "all", everything)
+    found = recall._share_kept(cells, "T", "A", "all", everything)
     assert math.isnan(found[3])
     assert "cannot be told from 0" in found[-1]
 
@@ -88,14 +91,14 @@ def test_the_best_measure_is_level_with_those_whose_difference_may_be_0():
     noise = rng.normal(0, 0.01, 41)
     noise[0] = 0
     samples = {"T": 0.5 + noise, "P": 0.495 - noise, "hit": 0.1 + noise}
-    assert studies._best(samples) == ("T", ["P"])
+    assert board.best_and_level(samples) == ("T", ["P"])
 
 
 @pytest.mark.parametrize("entry", STUDIES, ids=lambda entry: entry.anchor)
 def test_every_study_keeps_its_own_checks(entry, made):
-    result = studies.compute(entry, made, RUN)
+    result = entry.compute(made, RUN)
     assert result.missing or len(result.numbers)
-    assert [told for told, holds in observations.checks(result) if not holds] == []
+    assert [told for told, holds in entry.checks(result) if not holds] == []
     assert entry.caption(RUN).endswith("Segments of fewer than 5 graded rows are left out.")
 
 
@@ -109,8 +112,8 @@ def altered(records, grade):
 def test_without_varying_grades_nothing_is_claimed(grade, tmp_path):
     dataset = made_data.write(tmp_path, altered(made_data.records(n_texts=2), grade))
     for entry in STUDIES:
-        result = studies.compute(entry, dataset, Parameters(min_samples_ratio=1))
-        if entry.topic in ("recall-across", "exact-figures"):
+        result = entry.compute(dataset, Parameters(min_samples_ratio=1))
+        if entry.anchor in ("study-recall-across", "study-exact-figures"):
             continue  # the first is about recall, the second about whatever is defined
         for name in {"value", "kept", "difference"} & set(result.numbers):
             assert result.numbers[name].isna().all(), entry.anchor
@@ -119,51 +122,52 @@ def test_without_varying_grades_nothing_is_claimed(grade, tmp_path):
 
 def test_too_few_rows_are_said(made):
     run = Parameters(min_samples_ratio=10_000)
-    result = studies.compute(catalogue.find("study-recall-predicts"), made, run)
+    result = catalogue.find("study-recall-predicts").compute(made, run)
     assert result.numbers.empty
     assert "No segment has 10000 graded rows" in result.missing
 
 
 def test_differences_are_those_of_their_sides_and_stand_only_by_their_rate(made):
-    found = studies.differences(made, RUN)
+    found = intervals.marked_differences(made, RUN)
     sides = found["correlation_first"] - found["correlation_second"]
     assert found["difference"].to_numpy() == pytest.approx(sides.to_numpy(), nan_ok=True)
     assert (found["stands"] == (found["q_value"] <= 0.05)).all()
-    counted = studies.standing(made, RUN)
+    counted = intervals.standing(made, RUN)
     assert (
         counted["stand"].sum()
-        == found["stands"].sum() + studies.differences(made, RUN, require_2k=True)["stands"].sum()
+        == found["stands"].sum()
+        + intervals.marked_differences(made, RUN, require_2k=True)["stands"].sum()
     )
 
 
 def test_a_fixed_alpha_is_used_for_differences(made):
     run = Parameters(min_samples_ratio=5, alpha=0.25)
-    found = studies.differences(made, run)
+    found = intervals.marked_differences(made, run)
     assert found.loc[found["first"] == "T", "alpha_first"].dropna().unique().tolist() == [0.25]
 
 
 def test_exact_steps_add_up_to_the_exact_maximum(made):
-    cells = studies.exact_cells(studies.Source(made), RUN)
+    cells = exactness.exact_cells(made, RUN)
     total = cells["published"] + cells["ties"] + cells["grid"]
     assert total.to_numpy() == pytest.approx(cells["exact"].to_numpy(), nan_ok=True)
     assert (cells["grid"].dropna() > -1e-9).all()
 
 
 def test_the_picked_alpha_is_the_best_of_the_mean(made):
-    result = studies.compute(catalogue.find("study-alpha-pick"), made, RUN)
+    result = catalogue.find("study-alpha-pick").compute(made, RUN)
     every = result.numbers.set_index("range").loc["all"]
     rows = made.scored()
     by_alpha = {}
-    for alpha in (0.0, 0.35, 0.5, float(every["alpha"]), 1.0):
-        cells = correlation.correlate(rows, min_samples=5, measures=["T"], alpha=alpha)
-        by_alpha[alpha] = cells.groupby("dataset", observed=True)["correlation"].mean().mean()
+    for one in (0.0, 0.35, 0.5, float(every["alpha"]), 1.0):
+        cells = correlation.correlate(rows, min_samples=5, measures=["T"], alpha=one)
+        by_alpha[one] = cells.groupby("dataset", observed=True)["correlation"].mean().mean()
     assert max(by_alpha.values()) == pytest.approx(every["correlation"])
     assert every["lost"] >= 0
     assert every["within_low"] <= every["alpha"] <= every["within_high"]
 
 
 def test_without_controls_a_plain_sentence_says_what_is_needed(made):
-    result = studies.compute(catalogue.find("study-controls-gain"), made, RUN)
+    result = catalogue.find("study-controls-gain").compute(made, RUN)
     assert "samples_controls.json" in result.missing
 
 
@@ -183,7 +187,7 @@ def controlled(tmp_path_factory):
 
 
 def test_the_gain_is_the_grade_less_that_of_the_control(controlled):
-    result = studies.compute(catalogue.find("study-controls-gain"), controlled, RUN)
+    result = catalogue.find("study-controls-gain").compute(controlled, RUN)
     assert result.missing == ""
     by_kind = dict(list(result.numbers.groupby("series")))
     assert by_kind["the top K, worst first"]["value"].tolist() == pytest.approx(
@@ -196,10 +200,10 @@ def test_the_gain_is_the_grade_less_that_of_the_control(controlled):
 
 
 def test_measures_are_correlated_with_the_gain(controlled):
-    result = studies.compute(catalogue.find("study-controls-correlation"), controlled, RUN)
+    result = catalogue.find("study-controls-correlation").compute(controlled, RUN)
     gain = result.numbers[result.numbers["series"] == "R"].reset_index(drop=True)
     cells = evidence.gather(controlled.scored(), min_samples=5, measures=["R"], replicates=40)
-    grade = studies.pool(cells, {"R": cells.values["R"]})
+    grade = ranges.pool(cells, {"R": cells.values["R"]})
     # a grade of 1 without documents, for all: the gain orders answers as the grade does
     pd.testing.assert_frame_equal(gain, grade)
     assert gain["low"].notna().any()
@@ -214,7 +218,7 @@ def test_advice_counts_datasets():
             "reason": ["", ""],
         }
     )
-    (told,) = studies._advice(numbers)
+    (told,) = board._advice(numbers)
     assert told == (
         "K/N_p 1.0: P is best or level with the best in 2 of 2 datasets; one has a clear winner."
     )
@@ -222,19 +226,19 @@ def test_advice_counts_datasets():
 
 def test_each_difference_of_the_paper_has_its_intervals():
     for entry in (*catalogue.FIGURES.values(), *catalogue.EXTRAS):
-        if entry.kind == "difference":
+        if isinstance(entry, Difference):
             study = catalogue.interval_study(entry)
             assert (study.measures, study.dataset) == (entry.measures, entry.dataset)
             assert study.require_2k == entry.require_2k
 
 
 def test_the_coverage_of_the_checkout_is_read_with_its_numbers():
-    found = studies.coverage()
+    found = intervals.coverage()
     if found is None:
         pytest.skip("no result of the coverage benchmark")
     assert found["coverage"].between(0, 1).all()
     assert found["minus"].notna().all()
-    assert len(studies.coverage_notes(found)) == found["queries"].nunique()
+    assert len(intervals.coverage_notes(found)) == found["queries"].nunique()
 
 
 @pytest.mark.parametrize("coefficient", ["pearson", "kendall_b", "kendall_c"])
@@ -244,11 +248,14 @@ def test_the_coverage_of_the_checkout_is_read_with_its_numbers():
 def test_studies_are_of_the_coefficient_that_is_asked_for(made, anchor, coefficient):
     entry = catalogue.STUDIES[anchor]
     ranked, other = (
-        studies.compute(entry, made, Parameters(min_samples_ratio=5, coefficient=name))
+        entry.compute(made, Parameters(min_samples_ratio=5, coefficient=name))
         for name in ("spearman", coefficient)
     )
     assert other.coefficient == coefficient
-    assert other.entry.axis.split("'")[0] == {"p": "Pearson", "k": "Kendall"}[coefficient[0]]
+    assert (
+        other.exhibit.values_named(other).split("'")[0]
+        == {"p": "Pearson", "k": "Kendall"}[coefficient[0]]
+    )
     assert not other.numbers["value"].equals(ranked.numbers["value"])
 
 
@@ -256,36 +263,36 @@ def test_studies_are_of_the_coefficient_that_is_asked_for(made, anchor, coeffici
 def test_the_notebooks_name_the_number_of_replicates(notebook, request):
     request.getfixturevalue("monkeypatch").undo()
     text = (ROOT / "notebooks" / f"{notebook}.md").read_text(encoding="utf-8")
-    assert f"{studies.REPLICATES} replicates" in text
+    assert f"{ranges.REPLICATES} replicates" in text
 
 
 def test_the_page_of_intervals_names_their_replicates_and_the_least_p_value(monkeypatch):
     monkeypatch.undo()
     text = (ROOT / "notebooks" / "intervals.md").read_text(encoding="utf-8")
-    assert f"**Intervals.** {studies.CELL_REPLICATES:,} times" in text
-    assert f"2/{studies.CELL_REPLICATES + 1}" in text
+    assert f"**Intervals.** {ranges.CELL_REPLICATES:,} times" in text
+    assert f"2/{ranges.CELL_REPLICATES + 1}" in text
 
 
 def test_measures_that_cannot_be_told_apart_are_named():
     cells = made_cells([[0.2, np.nan, 0.9]] * 3)
     cells.values["P"], cells.values["R"] = cells.values["T"].copy(), cells.values["T"] + 0.1
-    (told,) = studies._coincide(cells, ("T", "R", "P"))
+    (told,) = ranges.that_coincide(cells, ("T", "R", "P"))
     assert told.startswith("T and P order the rows of every segment alike")
-    assert studies._coincide(cells, ("T", "R")) == []
+    assert ranges.that_coincide(cells, ("T", "R")) == []
 
 
 def test_the_picture_of_optimism_shows_the_same_segments_for_every_alpha(made):
-    result = studies.compute(catalogue.STUDIES["study-alpha-optimism"], made, RUN)
+    result = catalogue.STUDIES["study-alpha-optimism"].compute(made, RUN)
     by = ["panel", "position"]
     assert (result.numbers.groupby(by)["n"].nunique() == 1).all()
     defined = result.numbers.groupby(by)["cells"].transform("nunique") == 1
     means = result.numbers[defined].pivot(index=by, columns="series", values="value").dropna()
     assert len(means)
-    assert means.le(means[studies.BEST] + 1e-8, axis=0).all().all()
+    assert means.le(means[alpha.BEST] + 1e-8, axis=0).all().all()
 
 
 def test_where_nothing_can_be_cross_fitted_that_is_said(made, monkeypatch):
-    monkeypatch.setattr(studies, "_rows", lambda *_: made.scored().assign(grade=3.0))
-    result = studies.compute(catalogue.STUDIES["study-alpha-optimism"], made, RUN)
+    monkeypatch.setattr(alpha, "scored_rows", lambda *_: made.scored().assign(grade=3.0))
+    result = catalogue.STUDIES["study-alpha-optimism"].compute(made, RUN)
     assert result.notes[0] == "No segment has a cross-fitted value."
     assert not [note for note in result.notes if "nan" in note]

@@ -1,13 +1,13 @@
 """Each relation of the format is broken once and must be found, with file, record and id."""
 
 import itertools
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+import stored_data
+from retrieval_quality.data import relations as module
 from retrieval_quality.data import schema
-from retrieval_quality.data import validate as module
 from retrieval_quality.data.dataset import open_path, store
 from retrieval_quality.data.validate import (
     RELATIONS,
@@ -15,7 +15,6 @@ from retrieval_quality.data.validate import (
 )
 from retrieval_quality.errors import DataError
 
-SHARED = Path(__file__).parents[1].parent / "shared"
 ORDER = [3, 1, 0, 2, 4]
 _DIGESTS = itertools.count()
 
@@ -86,7 +85,7 @@ def test_sound_data_break_nothing(tmp_path):
     assert (table["failures"] == 0).all()
     assert (table["skipped"] == "").all()
     expected = {relation.name for relation in RELATIONS if relation.part != "controls"}
-    assert set(table["check"]) == expected | {"human-in-graded"}
+    assert set(table["check"]) == expected
     assert table.set_index("check")["rows"]["graded-rank"] == 6
     assert table["check"].is_unique
 
@@ -119,7 +118,9 @@ BROKEN = {
     "graded-in-ranked": ("ranked", {"E": "E5Sv2"}),
     "graded-K": ("ranked", {"K": [1, 3, 4]}),
     "graded-rank": ("graded", {"rank": [1, 3]}),
+    "graded-2K": ("graded", {"rank": [3, 4], "inK": [0, 0], "P": 0.0, "R": 0.0}),
     "human-in-graded": ("human", {"K": 3}),
+    "human-grade": ("human", {"grade": 1.0}),
 }
 
 
@@ -142,14 +143,14 @@ def test_a_broken_relation_is_found_with_its_row(broken, name):
     if name in ("graded-in-ranked", "graded-id-in-texts"):
         record -= 1  # all three rows of the sample, from the first
     sample = "Hp-e-x" if name == "texts-id" else f"Hp-e-{number}"
-    start = f"samples_{check.part} record {record}, id {sample}: "
+    start = f"samples_{check.part} record {record}, id {sample}"
     assert [example for example in check.examples if example.startswith(start)]
     assert len(check.examples) == check.failures
 
 
 def test_a_sound_sample_among_broken_ones_is_not_named(broken):
     examples = [example for check in broken.checks for example in check.examples]
-    assert not [example for example in examples if f"id Hp-e-{len(BROKEN)}:" in example]
+    assert not [example for example in examples if f"id Hp-e-{len(BROKEN)}" in example]
     assert not broken.ok
     assert broken.as_dict()["ok"] is False
     assert set(examples) <= {line.strip() for line in broken.lines()}
@@ -159,7 +160,7 @@ def test_a_sound_sample_among_broken_ones_is_not_named(broken):
 
 def test_every_relation_but_the_unique_keys_is_broken_above():
     names = {relation.name for relation in RELATIONS if not relation.name.endswith("-unique")}
-    assert set(BROKEN) == (names - {"controls-id-in-texts"}) | {"human-in-graded"}
+    assert set(BROKEN) == names - {"controls-id-in-texts"}
 
 
 def test_parts_that_are_missing_are_said(tmp_path):
@@ -198,12 +199,10 @@ def test_at_most_three_rows_are_named(tmp_path):
     check = next(c for c in validate(stored(parts, tmp_path)).checks if c.name == "graded-P")
     assert check.failures == 6
     assert len(check.examples) == 3
-    assert check.examples[0] == ("samples_graded record 1, id A-0: P 0.9, sum(inK) 0, K 1")
+    assert check.examples[0] == ("samples_graded record 1, id A-0, K 1: P 0.9, sum(inK) 0, K 1")
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="the shared data are not there")
-@pytest.mark.parametrize("name", ["reference", "real"])
-def test_the_shared_data_are_sound(tmp_path, name):
-    dataset = open_path(SHARED / name, cache=tmp_path, progress=False)
+def test_the_reference_is_sound(tmp_path):
+    dataset = open_path(stored_data.REFERENCE, cache=tmp_path, progress=False)
     report = validate(dataset)
     assert report.ok

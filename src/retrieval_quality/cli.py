@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 import click
 
 from retrieval_quality.errors import RetrievalQualityError, UsageError
+from retrieval_quality.exhibits.value_command import command as value
+from retrieval_quality.logs.command import logs
 from retrieval_quality.parameters import Parameters
 
 if TYPE_CHECKING:
@@ -29,7 +31,8 @@ _data = click.option(
     "--data",
     default="simulated",
     show_default=True,
-    help="simulated, paper, a folder or file in the published format, or a pipeline configuration.",
+    help="simulated, miniature, paper, a folder or file in the published format, or a pipeline "
+    "configuration.",
 )
 _parameters = click.option(
     "-p",
@@ -437,8 +440,22 @@ def pipeline() -> None:
 _folder = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 
 
-@pipeline.command()
-@click.option("--source", required=True, help="arxiv, hotpotqa-sentences, … or texts of your own.")
+class _WithSources(click.Command):
+    """A command whose help lists the sources and what their files look like."""
+
+    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write them after the options."""
+        from retrieval_quality.pipeline import readers
+
+        with formatter.section("Sources"):
+            formatter.write_dl([(name, one.formats) for name, one in readers.SOURCES.items()])
+        formatter.write_paragraph()
+        with formatter.section("Files"):
+            formatter.write_text(readers.FILES)
+
+
+@pipeline.command(cls=_WithSources)
+@click.option("--source", required=True, help="One of the sources below.")
 @click.option(
     "--input",
     "inputs",
@@ -451,13 +468,26 @@ _folder = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many queries.")
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 @click.option("--append", is_flag=True, help="Add to the samples that the folder holds.")
+@click.option(
+    "--per-category",
+    type=click.IntRange(min=1),
+    help="At most so many samples of an arXiv category.  [default: 3]",
+)
 def corpus(
-    source: str, inputs: tuple[Path, ...], out: Path, limit: int | None, seed: int, append: bool
+    source: str,
+    inputs: tuple[Path, ...],
+    out: Path,
+    limit: int | None,
+    seed: int,
+    append: bool,
+    per_category: int | None,
 ) -> None:
     """Make text samples (samples_texts.json) of a source."""
     from retrieval_quality.pipeline import corpus as stage
 
-    manifest = stage.build(source, inputs, out, limit=limit, seed=seed, append=append)
+    manifest = stage.build(
+        source, inputs, out, limit=limit, seed=seed, append=append, per_category=per_category
+    )
     click.echo(_outline(manifest))
 
 
@@ -470,10 +500,12 @@ def corpus(
     multiple=True,
     help="AM, EM, ES, QM, a model's name, a folder, or CODE=NAME_OR_FOLDER.",
 )
-@click.option("--candidates", default="20", show_default=True, help="N_c: 20, or 10,20.")
-@click.option("--positives", default="2,3", show_default=True, help="N_p: 2,3, or 2-5.")
+@click.option("--candidates", default="20", show_default=True, help="N_c: 20, or 10,20, or all.")
+@click.option("--positives", default="2,3", show_default=True, help="N_p: 2,3, or 2-5, or all.")
 @click.option("--top-k", default="1-10", show_default=True, help="K: 1-10, or 1,3,5.")
 @click.option("--no-prefixes", is_flag=True, help="Without the models' documented prefixes.")
+@click.option("--query-prefix", help="What to put before a question instead.")
+@click.option("--passage-prefix", help="What to put before a text instead.")
 @click.option("--batch-size", type=click.IntRange(min=1), default=32, show_default=True)
 @click.option("--device", help="As PyTorch names it: cpu, cuda.")
 def rank(
@@ -483,6 +515,8 @@ def rank(
     positives: str,
     top_k: str,
     no_prefixes: bool,
+    query_prefix: str | None,
+    passage_prefix: str | None,
     batch_size: int,
     device: str | None,
 ) -> None:
@@ -496,6 +530,8 @@ def rank(
         positives=positives,
         top_k=top_k,
         prefixes=not no_prefixes,
+        query_prefix=query_prefix,
+        passage_prefix=passage_prefix,
         batch_size=batch_size,
         device=device,
     )
@@ -635,6 +671,10 @@ def status(folder: Path, as_json: bool) -> None:
 
     told = run.status(folder)
     click.echo(json.dumps(told, indent=1, ensure_ascii=False) if as_json else run.status_text(told))
+
+
+cli.add_command(logs)
+cli.add_command(value)
 
 
 def _write_any_text(stream: TextIO | None) -> None:

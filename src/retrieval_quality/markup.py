@@ -2,49 +2,20 @@
 
 from __future__ import annotations
 
-import html
 import math
 import re
-import unicodedata
 from typing import Any
 
 import pandas as pd
 
+from retrieval_quality.text import escape, signed
+
 FIGURES_LINK = "RETRIEVAL_QUALITY_FIGURES_LINK"
 """Environment variable: where exported figures lie, seen from a page; set when building a book."""
 
-_HIDDEN = {"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"}
-_JOINERS = "\u200c\u200d"  # needed to write some languages, and harmless
 _LONG = 60  # characters from which a cell of a table may break into lines
 _SUBSCRIPT = re.compile(r"\b([A-Za-z]{1,4})_([A-Za-z]{1,2})\b")
 _BELOW, _ABOVE = (240, 165, 80), (170, 150, 215)  # light enough for dark text at full strength
-
-
-def visible(text: Any) -> str:
-    r"""Spell out characters that are not seen, or that change how others are seen.
-
-    Examples
-    --------
-    >>> visible("red" + chr(27) + "[0m " + chr(0x202E) + "txt")
-    'red\\x1b[0m \\u202etxt'
-    """
-    return "".join(
-        c.encode("unicode_escape").decode("ascii")
-        if unicodedata.category(c) in _HIDDEN and c not in "\n\t" and c not in _JOINERS
-        else c
-        for c in str(text)
-    )
-
-
-def escape(text: Any) -> str:
-    """Make any text safe inside an element or an attribute.
-
-    Examples
-    --------
-    >>> escape('<b title="x">')
-    '&lt;b title=&quot;x&quot;&gt;'
-    """
-    return html.escape(visible(text))
 
 
 def prose(text: str) -> str:
@@ -127,17 +98,3 @@ def shade(value: float, scale: float) -> str:
     mixed = [round(255 + (channel - 255) * strength) for channel in full]
     colour = "#" + "".join(f"{channel:02x}" for channel in mixed)
     return f'<td class="rq-value" style="background:{colour};color:#111">{signed(value)}</td>'
-
-
-def signed(value: float) -> str:
-    """Write a difference with its sign.
-
-    Examples
-    --------
-    >>> signed(0.0312), signed(-0.5), signed(0.0)
-    ('+0.031', '−0.500', '0.000')
-    """
-    text = f"{abs(value):.3f}"
-    if float(text) == 0:
-        return text
-    return ("+" if value > 0 else "−") + text

@@ -47,7 +47,7 @@ class Parameters:
     data: str = _parameter(
         "simulated",
         "text",
-        "what to analyse: simulated, paper, a folder or file in the published format, "
+        "what to analyse: simulated, miniature, paper, a folder or file in the published format, "
         "or a pipeline configuration",
     )
     min_samples_ratio: int = _parameter(

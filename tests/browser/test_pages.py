@@ -39,7 +39,7 @@ NEWEST = Path(__file__).parents[2] / "_build" / "axe" / "node_modules" / "axe-co
 
 # What the theme writes and we cannot mend here: rule -> the elements of which it is accepted.
 UPSTREAM: dict[str, str] = {
-    "label-content-name-mismatch": ".search-button__button",  # its label says less than its keys
+    "label-content-name-mismatch": ".search-button__button, .theme-switch-button",  # its two labels
     "region": ".sidebar-primary-item",  # the title stands outside of the landmarks
 }
 
@@ -273,3 +273,21 @@ def test_search_finds_words(browser):
         visit.page.wait_for_selector("#search-results li", timeout=10_000)
         assert visit.page.locator("#search-results li a").count() > 0
         assert visit.said == []
+
+
+@pytest.mark.parametrize(
+    ("query", "leads_to"),
+    [
+        ("which measure should I use", "notebooks/which-measure.html"),
+        ("which alpha should I use", "notebooks/honest-alpha.html"),
+        ("how do I measure my own retrieval", "notebooks/own-retrieval.html"),
+        ("Figure 7", "notebooks/t-minus-f.html#figure-7"),
+        ("figure 21", "notebooks/dataset-code.html#figure-21"),
+        ("Table 2", "notebooks/tables.html#table-2"),
+    ],
+)
+def test_search_leads_to_the_place(browser, query, leads_to):
+    with Visit(browser, f"search.html?q={query.replace(' ', '+')}") as visit:
+        visit.page.wait_for_selector("#search-results li a", timeout=10_000)
+        first = visit.page.locator("#search-results li a").first.get_attribute("href")
+        assert first.startswith(leads_to)

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from retrieval_quality.book import kernels
-from retrieval_quality.errors import DataError, UsageError
+from retrieval_quality.errors import DataError, UsageError, needing
 from retrieval_quality.markup import FIGURES_LINK
 from retrieval_quality.parameters import Parameters
 
@@ -217,8 +217,9 @@ def _with_place(failure: str, executed: Path) -> str:
 
 def _convert(source: Path, target: Path) -> Path:
     """Write a text notebook as .ipynb, for this project's kernel, with the same ids every time."""
-    import jupytext
-    import nbformat
+    with needing("book"):
+        import jupytext
+        import nbformat
 
     try:
         notebook = jupytext.read(source)
@@ -240,7 +241,8 @@ def _convert(source: Path, target: Path) -> Path:
 
 def _declared(converted: Path) -> dict[str, Any]:
     """Read the parameters cell of a converted notebook."""
-    from papermill import inspect_notebook
+    with needing("book"):
+        from papermill import inspect_notebook
 
     declared = {}
     for name, found in inspect_notebook(converted).items():

@@ -14,7 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from latex2mathml.converter import convert
+from retrieval_quality.errors import needing
+
+with needing("book"):
+    from latex2mathml.converter import convert
 
 if TYPE_CHECKING:
     from docutils.nodes import Element
@@ -71,12 +74,86 @@ def to_mathml(latex: str, *, block: bool = False) -> str:
     return text
 
 
+_NAMES = {
+    "alpha": "α", "beta": "β", "rho": "ρ", "tau": "τ", "delta": "δ", "theta": "θ",
+    "varepsilon": "ε", "ge": "≥", "le": "≤", "min": "min",
+}  # fmt: skip
+_TOKEN = re.compile(
+    r"\\(?P<name>[A-Za-z]+)|(?P<letter>[A-Za-z])|(?P<number>\d+)|(?P<sign>[-+=<>/(),])"
+    r"|(?P<script>[_^])(?:\{(?P<long>[-\w,]+)\}|(?P<short>\w))|(?P<blank>\s+|\\,)"
+)
+_RELATIONS = {"=", "<", ">", "≥", "≤", "+", "−"}
+
+
+def to_inline(latex: str) -> str | None:
+    r"""HTML of a formula in a line of text, where it is no more than letters, indices and signs.
+
+    Without a font for mathematics browsers set MathML with gaps, before a full stop above all;
+    letters in italics and their indices need none.
+
+    Parameters
+    ----------
+    latex : str
+        What would stand between dollar signs.
+
+    Returns
+    -------
+    str or None
+        None where it takes more than one line of letters, such as a fraction.
+
+    Examples
+    --------
+    >>> to_inline(r"K \ge N_p")
+    '<i>K</i>\u202f≥\u202f<i>N</i><sub>p</sub>'
+    >>> to_inline(r"\frac{1}{2}") is None
+    True
+    """
+    parts: list[str] = []
+    at = 0
+    while at < len(latex):
+        token = _TOKEN.match(latex, at)
+        if not token:
+            return None
+        at = token.end()
+        found = token.groupdict()
+        if found["script"]:
+            tag = "sub" if found["script"] == "_" else "sup"
+            inner = (found["long"] or found["short"]).replace("-", "−")
+            parts.append(f"<{tag}>{inner}</{tag}>")
+        elif found["name"]:
+            if found["name"] not in _NAMES:
+                return None
+            sign = _NAMES[found["name"]]
+            parts.append(f"\u202f{sign}\u202f" if sign in _RELATIONS else _letter(sign))
+        elif found["letter"]:
+            parts.append(f"<i>{found['letter']}</i>")
+        elif found["sign"]:
+            sign = found["sign"].replace("-", "−")
+            sign = {"<": "&lt;", ">": "&gt;"}.get(sign, sign)
+            between = parts and sign in _RELATIONS | {"&lt;", "&gt;"} and parts[-1][-1] not in "(,"
+            parts.append(f"\u202f{sign}\u202f" if between else f"{sign} " if sign == "," else sign)
+        elif found["number"]:
+            parts.append(found["number"])
+        elif found["blank"] and parts and parts[-1][-1] in ">)" and latex[at : at + 1].isalpha():
+            parts.append("\u2009")
+    return "".join(parts)
+
+
+def _letter(sign: str) -> str:
+    return sign if len(sign) > 1 else f"<i>{sign}</i>"
+
+
 def _visit(writer: Any, node: Element, *, block: bool) -> None:
     """Write one formula; a broken one is a warning, and so stops a strict build."""
     from docutils.nodes import SkipNode
     from sphinx.util import logging
 
     latex = node.astext()
+    if not block and (plain := to_inline(latex)):
+        # a symbol and its full stop stay on one line
+        starts = writer.starttag(node, "span", "", CLASS="math rq-math")
+        writer.body.append(f"{starts}{plain}</span>")
+        raise SkipNode
     try:
         formula = to_mathml(latex, block=block)
     except ValueError as error:
@@ -109,6 +186,19 @@ def _add_look(app: Sphinx, config: Config) -> None:
     config.html_math_renderer = "mathml"
     if not config.html_theme_options.get("repository_url"):  # there is nowhere to launch
         config.html_theme_options.pop("launch_buttons", None)
+
+
+def _index_figures(app: Sphinx, doctree: Any) -> None:
+    """Enter each section of a figure or table in the index, where a search finds it first."""
+    from docutils.nodes import section, title
+    from sphinx.addnodes import index
+
+    for part in doctree.findall(section):
+        heading = next((node.astext() for node in part.children if isinstance(node, title)), "")
+        numbered = re.match(r"(Figure|Table) \d+", heading)
+        if numbered and part.get("ids"):
+            entry = ("single", numbered.group(), part["ids"][0], "main", None)
+            part.insert(0, index(entries=[entry]))
 
 
 _MENDED = {
@@ -154,6 +244,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
     app.connect("config-inited", _add_look)
+    app.connect("doctree-read", _index_figures)
     app.connect("html-page-context", _mend_roles)
     app.connect("html-page-context", _aim_launchers, priority=900)  # after the theme
     app.add_css_file(STYLE)

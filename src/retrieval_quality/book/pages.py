@@ -22,24 +22,19 @@ from retrieval_quality import markup, sources
 from retrieval_quality.book.mathml import to_mathml
 from retrieval_quality.data import schema
 from retrieval_quality.errors import DataError
-from retrieval_quality.exhibits import (
-    analysis,
-    catalogue,
-    charts,
-    export,
-    figures,
-    observations,
-    studies,
-)
+from retrieval_quality.exhibits import catalogue, cells, distribution, exactness, export, intervals
+from retrieval_quality.exhibits.heatmap import Difference, Heatmap, difference, places_of_cells
+from retrieval_quality.exhibits.words import measure_name
 from retrieval_quality.measures import MEASURES, lookup
+from retrieval_quality.measures.segments import segment_order
 from retrieval_quality.parameters import COEFFICIENTS, Parameters
+from retrieval_quality.text import escape, signed, visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from retrieval_quality.data.dataset import Dataset
-    from retrieval_quality.exhibits.analysis import Result
-    from retrieval_quality.exhibits.catalogue import Entry
+    from retrieval_quality.exhibits.exhibit import Exhibit, Result
     from retrieval_quality.measures import Measure
 
 SIMULATED = "Simulated data: this says nothing about real retrieval."
@@ -73,7 +68,8 @@ def start(**parameters: Any) -> Run:
     Returns
     -------
     Run
-        Shows a header: what data, which parameters.
+        Shows a header: what data, which parameters. Of these it names those that were given, which
+        are the ones that the notebook heeds.
 
     Raises
     ------
@@ -83,7 +79,8 @@ def start(**parameters: Any) -> Run:
         The data cannot be loaded.
     """
     given = Parameters.parse(parameters)
-    return Run(sources.load(given.data, seed=given.seed), given)
+    dataset = sources.load(given.data, seed=given.seed)
+    return Run(dataset, replace(given, out=""), given.out, tuple(parameters))
 
 
 @dataclass
@@ -96,10 +93,16 @@ class Run:
         Loaded data.
     parameters : Parameters
         Of the run.
+    out : str
+        Folder that pictures and numbers are written to; empty: nothing is written.
+    declared : tuple of str
+        The parameters that the notebook declares; all where it names none.
     """
 
     dataset: Dataset
     parameters: Parameters
+    out: str = ""
+    declared: tuple[str, ...] = ()
     _results: dict[str, Result] = field(default_factory=dict)
     _claims: list[tuple[str, bool]] = field(default_factory=list)
 
@@ -109,7 +112,7 @@ class Run:
     def __repr__(self) -> str:
         """One line: the data and its size."""
         kind = " (simulated)" if self.dataset.simulated else ""
-        return f"{markup.visible(self.dataset.name)}{kind}: {self._graded:,} graded rows"
+        return f"{visible(self.dataset.name)}{kind}: {self._graded:,} graded rows"
 
     @cached_property
     def _graded(self) -> int:
@@ -121,15 +124,15 @@ class Run:
         rows = [
             (row["name"], _plain(values[row["name"]]), _plain(row["default"]), row["meaning"])
             for row in described
-            if row["name"] != "out"
+            if row["name"] != "out" and row["name"] in (self.declared or values)
         ]
         changed = [f"{name} = {value}" for name, value, default, _ in rows if value != default]
         told = "Run with " + (", ".join(changed) if changed else "the default parameters") + "."
         table = pd.DataFrame(rows, columns=["parameter", "value", "default", "meaning"])
         commit = f", commit {self.dataset.commit}" if self.dataset.commit else ""
         return (
-            self._banner() + f"<p>Data: <strong>{markup.escape(self.dataset.name)}</strong>"
-            f"{markup.escape(commit)}, {self._graded:,} graded rows. {markup.escape(told)}</p>"
+            self._banner() + f"<p>Data: <strong>{escape(self.dataset.name)}</strong>"
+            f"{escape(commit)}, {self._graded:,} graded rows. {escape(told)}</p>"
             + markup.details(
                 "All parameters of this run", markup.table(table, "parameters of this run")
             )
@@ -148,9 +151,9 @@ class Run:
         which : int or str
             Number in the paper, or the anchor of an extra.
         """
-        entry = _entry("figure", which)
+        entry = catalogue.figure(which)
         result = self._result(entry)
-        drawing = charts.draw(result)
+        drawing = entry.draw(result)
         written = self._write(entry, drawing)
         numbers = markup.details(
             f"The numbers of {entry.label}" if entry.number else "The numbers",
@@ -164,7 +167,7 @@ class Run:
 
     def table(self, which: int | str) -> Shown:
         """Show a table of the paper by its number, or one of a study by its anchor."""
-        entry = _entry("table", which)
+        entry = catalogue.table(which)
         result = self._result(entry)
         body = _missing(result) or markup.table(result.numbers, f"{entry.label}: {entry.title}")
         notes = "".join(f"<p>{markup.prose(note)}</p>" for note in result.notes)
@@ -173,25 +176,26 @@ class Run:
 
     def code(self, number: int) -> Shown:
         """Show a listing of the paper with what it gives on the data of the run."""
-        entry = _entry("figure", number)
+        entry = catalogue.figure(number)
         result = self._result(entry)
         body = _missing(result) or (
-            f'<pre tabindex="0" role="group" aria-label="{markup.escape(entry.title)}">'
-            f"<code>{markup.escape(result.text)}</code></pre>"
+            f'<pre tabindex="0" role="group" aria-label="{escape(entry.title)}">'
+            f"<code>{escape(result.text)}</code></pre>"
         )
         caption, links = self._caption(entry, result), self._links(entry, self._write(entry))
         return self._shown(entry, [body, caption, links])
 
-    def _shown(self, entry: Entry, parts: list[str]) -> Shown:
+    def _shown(self, entry: Exhibit, parts: list[str]) -> Shown:
         """Put the parts of a figure or table under its id."""
-        line = markup.escape(export.provenance_line(self.dataset, self.parameters))
+        line = escape(export.provenance_line(self.dataset, self.parameters))
         body = "".join([*parts, f'<p class="rq-provenance">{line}</p>'])
         text = f"{entry.label}: {entry.title}"
         return Shown(f'<figure id="{entry.anchor}">{body}</figure>', text)
 
     def observe(self, which: int | str) -> Shown:
         """Say in computed sentences what a figure shows."""
-        said = observations.observe(self._result(_entry("figure", which)))
+        entry = catalogue.figure(which)
+        said = entry.observe(self._result(entry))
         opening = "Seen here, on simulated data:" if self.dataset.simulated else "Seen here:"
         listed = self.note(*said)
         return Shown(f"<p>{opening}</p>{listed.html}", listed.text)
@@ -204,7 +208,7 @@ class Run:
     def show(self, frame: pd.DataFrame, title: str = "") -> Shown:
         """Show a table of one's own: text escaped, wide tables scroll."""
         name = title or "table"
-        heading = f'<p class="rq-number">{markup.escape(title)}</p>' if title else ""
+        heading = f'<p class="rq-number">{escape(title)}</p>' if title else ""
         text = f"{name}: {len(frame)} rows"
         return Shown(heading + markup.table(frame, name), text)
 
@@ -217,9 +221,9 @@ class Run:
         table = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
         return Shown(markup.scrolling(table, "measures"), f"{len(chosen)} measures")
 
-    def _result(self, entry: Entry) -> Result:
+    def _result(self, entry: Exhibit) -> Result:
         if entry.anchor not in self._results:
-            self._results[entry.anchor] = studies.compute(entry, self.dataset, self.parameters)
+            self._results[entry.anchor] = entry.compute(self.dataset, self.parameters)
         return self._results[entry.anchor]
 
     def _picture(self, result: Result, drawing: Figure, written: list[Path]) -> str:
@@ -227,41 +231,39 @@ class Run:
         files = [path for path in written if path.suffix == ".svg"]
         svg = files[0].read_bytes() if files else export.svg_bytes(drawing)
         width, height, cells = _layout(drawing, result)
-        alt = markup.escape(charts.alt_text(result))
+        alt = escape(result.exhibit.describe(result))
         source = base64.b64encode(svg).decode("ascii")
         image = (
             f'<img alt="{alt}" width="{width}" height="{height}" '
             f'style="min-width:{round(_SMALLEST * width)}px" '
             f'src="data:image/svg+xml;base64,{source}">'
         )
-        explored = f' data-cells="{markup.escape(json.dumps(cells))}"' if cells else ""
-        name = markup.escape(f"{result.entry.label}, the picture")
+        explored = f' data-cells="{escape(json.dumps(cells))}"' if cells else ""
+        name = escape(f"{result.exhibit.label}, the picture")
         return (
             f'<div class="rq-view" tabindex="0" role="group" aria-label="{name}">'
             f'<div class="rq-picture"{explored}>{image}</div></div>'
         )
 
-    def _caption(self, entry: Entry, result: Result) -> str:
+    def _caption(self, entry: Exhibit, result: Result) -> str:
         simulated = " Simulated data." if result.simulated else ""
-        label = f'<span class="rq-number">{markup.escape(entry.label)}.</span>'
+        label = f'<span class="rq-number">{escape(entry.label)}.</span>'
         said = markup.prose(entry.caption(self.parameters))
         return f"<figcaption>{label} {said}{simulated}</figcaption>"
 
-    def _write(self, entry: Entry, drawing: Figure | None = None) -> list[Path]:
+    def _write(self, entry: Exhibit, drawing: Figure | None = None) -> list[Path]:
         """Write the files of an entry if a folder was named."""
-        if not self.parameters.out:
+        if not self.out:
             return []
-        result = self._result(entry)
-        written = replace(result, parameters=replace(self.parameters, out=""))
-        return export.write_result(written, self.dataset, self.parameters.out, drawing)
+        return export.write_result(self._result(entry), self.dataset, self.out, drawing)
 
-    def _links(self, entry: Entry, written: list[Path]) -> str:
+    def _links(self, entry: Exhibit, written: list[Path]) -> str:
         """Link the files of an entry within the book; elsewhere say where they are."""
         folder = os.environ.get(markup.FIGURES_LINK)
         if not written:
             return ""
         if folder is None:
-            place = markup.escape(self.parameters.out)
+            place = escape(self.out)
             return f'<p class="rq-links">Written to {place}.</p>'
         return _downloads(entry, folder) + _doubts(entry)
 
@@ -269,8 +271,9 @@ class Run:
 
     def best_ratios(self) -> Shown:
         """Show at which ratio the mean grade is highest, for every dataset and embedding."""
-        results = [self._result(e) for e in catalogue.FIGURES.values() if e.kind == "distribution"]
-        frames = [observations.best_ratios(result) for result in results if not result.missing]
+        shown = (e for e in catalogue.FIGURES.values() if isinstance(e, distribution.Distribution))
+        results = [self._result(entry) for entry in shown]
+        frames = [distribution.best_ratios(result) for result in results if not result.missing]
         if not frames:
             return self.note("No dataset has a segment large enough.")
         return self.show(pd.concat(frames, ignore_index=True), "Mean grade by ratio")
@@ -291,9 +294,6 @@ class Run:
         if (human := self._human()) is None:
             return self._no_human()
         agreed = agreement.agree(human, ("ordinal", "interval"))
-        self._claims.append(
-            ("Krippendorff's α is at most 1", bool((agreed["alpha"].dropna() <= 1).all()))
-        )
         return self.show(agreed, "Krippendorff's α")
 
     def confusion(self) -> Shown:
@@ -302,6 +302,11 @@ class Run:
 
         if (human := self._human()) is None:
             return self._no_human()
+        if agreement.LLM not in human:
+            return self.note(
+                "The LLM's grade is not beside those of people, so the two cannot be counted "
+                "against each other."
+            )
         counts = agreement.confusion(human, agreement.PEOPLE, agreement.LLM)
         counts.columns = [f"LLM {grade}" for grade in counts.columns]
         counts.insert(0, "people", [str(grade) for grade in counts.index])
@@ -347,25 +352,25 @@ class Run:
                     rows.append((pair, dataset, coefficient, values.astype(float)))
         frame = pd.DataFrame(
             {
-                "pair": f"{_name(pair[0])} minus {_name(pair[1])}",
+                "pair": f"{measure_name(pair[0])} minus {measure_name(pair[1])}",
                 "dataset": dataset,
                 "coefficient": coefficient,
                 "cells": len(values),
                 "undefined": int(values.isna().sum()),
                 "ahead": int((values > 0).sum()),
                 "behind": int((values < 0).sum()),
+                "equal": int((values == 0).sum()),
                 "median": values.median(),
                 "lowest": values.min(),
                 "highest": values.max(),
             }
             for pair, dataset, coefficient, values in rows
         )
+        kinds = ["ahead", "behind", "equal", "undefined"]
         self._claims.append(
             (
                 f"all {int(frame['cells'].sum()):,} cells are ahead, behind, equal or undefined",
-                bool(
-                    (frame["ahead"] + frame["behind"] + frame["undefined"] <= frame["cells"]).all()
-                ),
+                bool((frame[kinds].sum(axis=1) == frame["cells"]).all()),
             )
         )
         return self.show(frame, "All pairs, datasets and coefficients")
@@ -392,23 +397,38 @@ class Run:
             ]
             opened = markup.details(name, "".join(maps), opened=coefficient == "spearman")
             parts.append(opened)
-        title = f"{_name(first)} minus {_name(second)}"
+        title = f"{measure_name(first)} minus {measure_name(second)}"
         return Shown("".join(parts), f"{title}: {len(COEFFICIENTS)} coefficients")
 
     def _datasets(self) -> list[str]:
         """Datasets of the run, those of the paper first."""
-        run = self.parameters
-        rows = analysis.scored_rows(analysis.Source(self.dataset), run.embeddings, run.datasets)
+        rows = cells.scored_rows(self.dataset, self.parameters)
         return schema.dataset_order([str(name) for name in rows["dataset"].unique()])
 
     def _difference(self, pair: tuple[str, str], dataset: str, coefficient: str) -> Result:
         """Compute a difference by the coefficient that is named, whatever that of the run."""
-        entry = catalogue.difference(pair, dataset, coefficient=coefficient)
+        entry = difference(pair, dataset, coefficient=coefficient)
         parameters = replace(self.parameters, coefficient=Parameters().coefficient)
         key = f"{entry.anchor} {coefficient}"
         if key not in self._results:
-            self._results[key] = analysis.compute(entry, self.dataset, parameters)
+            self._results[key] = entry.compute(self.dataset, parameters)
         return self._results[key]
+
+    def beside_exact(self, *pairs: tuple[str, str], standing: bool = False) -> Shown:
+        """Say how much of a difference is owed to the published grid of α and to float ties.
+
+        Parameters
+        ----------
+        *pairs : tuple of str
+            The measure, and the one that is taken from it.
+        standing : bool
+            Whether to set it beside the cells that stand.
+        """
+        run = self.parameters
+        exact = exactness.exact_cells(self.dataset, run)
+        marked = intervals.marked_differences(self.dataset, run) if standing else None
+        said = [line for pair in pairs for line in exactness.beside_exact(exact, pair, marked)]
+        return self.note(*said)
 
     def gallery(self) -> Shown:
         """Show every figure and table of the paper with its chapter and its files."""
@@ -428,28 +448,22 @@ class Run:
             Instead of the cross-fitted one, or of that of the run.
         """
         run = self.parameters if alpha is None else replace(self.parameters, alpha=alpha)
-        counted = studies.standing(self.dataset, run)
+        counted = intervals.standing(self.dataset, run)
         if counted.empty:
             return self.note("No segment has enough graded rows.")
         total = f"{int(counted['stand'].sum())} of {int(counted['cells'].sum())} cells stand."
-        self._claims.append(
-            (
-                f"of {int(counted['cells'].sum())} cells no more stand than there are",
-                bool((counted["stand"] <= counted["cells"]).all()),
-            )
-        )
         shown = self.show(counted, "Cells that stand at a false discovery rate of 5%")
         return Shown(f"<p>{total}</p>{shown.html}", total)
 
     def coverage(self) -> Shown:
         """Show how often intervals hold the true value, where it is known."""
-        found = studies.coverage()
+        found = intervals.coverage()
         if found is None:
             return self.note(
                 "The results of the coverage benchmark are not here; "
                 "benchmarks/interval_coverage.py makes them."
             )
-        told = self.note(*studies.coverage_notes(found))
+        told = self.note(*intervals.coverage_notes(found))
         shown = self.show(found, "Coverage of nominal 95% intervals, on simulated sets")
         return Shown(told.html + shown.html, told.text)
 
@@ -482,16 +496,16 @@ class Run:
             "each test: the paper gives no thresholds. Where a claim names no coefficient it is "
             "Spearman's, at the α of the other datasets, whatever the run asks for elsewhere."
         )
-        return Shown(f"{stamp}<p>{markup.escape(told)}. {ours}</p>{file}{table}{cards}", told)
+        return Shown(f"{stamp}<p>{escape(told)}. {ours}</p>{file}{table}{cards}", told)
 
     def _ledger_file(self, ledger: list[dict[str, Any]]) -> str:
         """Write the ledger if a folder was named, and link it or say where it is."""
-        if not self.parameters.out:
+        if not self.out:
             return ""
-        path = export.write_claims(ledger, Path(self.parameters.out) / "claims.json")
+        path = export.write_claims(ledger, Path(self.out) / "claims.json")
         folder = os.environ.get(markup.FIGURES_LINK)
         if folder is None:
-            return f'<p class="rq-links">Written to {markup.escape(str(path))}.</p>'
+            return f'<p class="rq-links">Written to {escape(str(path))}.</p>'
         return f'<p class="rq-links">Download: <a href="{folder}/claims.json" download>JSON</a></p>'
 
     # --- checks -----------------------------------------------------------------------------------
@@ -510,28 +524,22 @@ class Run:
             A check failed.
         """
         found = [*claims, *self._claims]
-        for anchor, result in self._results.items():
-            if anchor == result.entry.anchor:
-                found += observations.checks(result)
+        results = [one for key, one in self._results.items() if key == one.exhibit.anchor]
+        for result in results:
+            found += result.exhibit.checks(result)
         failed = [statement for statement, holds in found if not holds]
         if failed:
             raise DataError(f"checks failed: {'; '.join(failed)}")
-        items = "".join(f"<li>{markup.prose(statement)}</li>" for statement, _ in found)
+        nothing = [f"{r.exhibit.label} shows nothing to check." for r in results if r.missing]
+        told = [*(statement for statement, _ in found), *nothing]
+        items = "".join(f"<li>{markup.prose(statement)}</li>" for statement in told)
         return Shown(f'<ul class="rq-checks">{items}</ul>', f"{len(found)} checks hold")
-
-
-def _entry(what: str, which: int | str) -> Entry:
-    return catalogue.find(f"{what} {which}" if isinstance(which, int) else which)
-
-
-def _name(measure: str) -> str:
-    return catalogue.measure_name(measure)
 
 
 def _pairs() -> list[tuple[str, str]]:
     """Pairs of measures that the paper compares."""
-    pairs = [e.measures for e in catalogue.FIGURES.values() if e.kind == "difference"]
-    return [(first, second) for first, second in dict.fromkeys(pairs)]
+    shown = (e for e in catalogue.FIGURES.values() if isinstance(e, Difference))
+    return list(dict.fromkeys(entry.pair for entry in shown))
 
 
 def _plain(value: Any) -> str:
@@ -560,7 +568,7 @@ def _claim_line(claim: dict[str, Any]) -> str:
     number = int(claim["id"].removeprefix("claim-"))
     return (
         f'<tr><th scope="row"><a href="#{claim["id"]}">{number}</a></th>'
-        f"<td>{markup.escape(claim['verdict'])}</td>"
+        f"<td>{escape(claim['verdict'])}</td>"
         f'<td class="rq-long">{markup.prose(claim["statement"])}</td></tr>'
     )
 
@@ -588,38 +596,39 @@ def _claim_card(claim: dict[str, Any]) -> str:
     return (
         f'<section class="rq-claim" id="{claim["id"]}"><p><strong>Claim {number}. '
         f"{markup.prose(claim['statement'])}</strong> ({markup.prose(claim['where'])})</p>"
-        f'<p class="rq-verdict">Verdict{simulated}: {markup.escape(claim["verdict"])}</p>'
+        f'<p class="rq-verdict">Verdict{simulated}: {escape(claim["verdict"])}</p>'
         f"<dl>{body}</dl></section>"
     )
 
 
 def _map(result: Result, scale: float) -> str:
     """Write a difference by ratio as a table whose cells are shaded by their value."""
-    dataset = f"{schema.dataset_name(result.entry.dataset)}"
+    dataset = f"{schema.dataset_name(result.exhibit.dataset)}"
     if result.missing:
-        return f"<p>{markup.escape(dataset)}: {markup.escape(result.missing)}</p>"
+        return f"<p>{escape(dataset)}: {escape(result.missing)}</p>"
     grid = result.numbers.pivot(index="embedding", columns="segment", values="difference")
-    segments = analysis.segment_order([str(name) for name in grid.columns])
-    head = "".join(f'<th scope="col">{markup.escape(name)}</th>' for name in segments)
+    segments = segment_order([str(name) for name in grid.columns])
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in segments)
     rows = "".join(
-        f'<tr><th scope="row">{markup.escape(schema.embedding_label(code))}</th>'
+        f'<tr><th scope="row">{escape(schema.embedding_label(code))}</th>'
         + "".join(markup.shade(grid.loc[code, name], scale) for name in segments)
         + "</tr>"
         for code in schema.embedding_order([str(code) for code in grid.index])
     )
-    name = f"{result.entry.title}, {COEFFICIENTS[result.entry.coefficient]}"
-    return f"<p>{markup.escape(dataset)}, by K/N<sub>p</sub></p>" + markup.scrolling(
+    name = f"{result.exhibit.title}, {COEFFICIENTS[result.exhibit.coefficient]}"
+    return f"<p>{escape(dataset)}, by K/N<sub>p</sub></p>" + markup.scrolling(
         f'<thead><tr><th scope="col">embedding</th>{head}</tr></thead><tbody>{rows}</tbody>', name
     )
 
 
-def _card(entry: Entry, folder: str | None) -> str:
+def _card(entry: Exhibit, folder: str | None) -> str:
     page = f"{entry.notebook}.html#{entry.anchor}"
-    title = f'<a href="{page}">{markup.escape(entry.label)}: {markup.prose(entry.title)}</a>'
+    title = f'<a href="{page}">{escape(entry.label)}: {markup.prose(entry.title)}</a>'
     if folder is None:
         return f"<div><p>{title}</p></div>"
-    has_picture = ".svg" in export.suffixes(entry)
-    picture = f'<img src="{folder}/{entry.stem}.svg" alt="" loading="lazy">' if has_picture else ""
+    picture = (
+        f'<img src="{folder}/{entry.anchor}.svg" alt="" loading="lazy">' if entry.drawn else ""
+    )
     return f"<div>{picture}<p>{title}</p>{_downloads(entry, folder)}</div>"
 
 
@@ -627,27 +636,27 @@ def _missing(result: Result) -> str:
     return f'<p class="rq-missing">{markup.prose(result.missing)}</p>' if result.missing else ""
 
 
-def _downloads(entry: Entry, folder: str) -> str:
+def _downloads(entry: Exhibit, folder: str) -> str:
     links = "".join(
-        f'<a href="{folder}/{entry.stem}{suffix}" download '
-        f'aria-label="{markup.escape(entry.title)}, {suffix[1:].upper()}">{suffix[1:].upper()}</a>'
-        for suffix in export.suffixes(entry)
+        f'<a href="{folder}/{entry.anchor}{suffix}" download '
+        f'aria-label="{escape(entry.title)}, {suffix[1:].upper()}">{suffix[1:].upper()}</a>'
+        for suffix in entry.suffixes
     )
     return f'<p class="rq-links">Download: {links}</p>'
 
 
-def _doubts(entry: Entry) -> str:
+def _doubts(entry: Exhibit) -> str:
     """Link a figure of the paper to its intervals and to the claims that it bears on."""
     from retrieval_quality.exhibits.claims import CLAIMS
 
     links = []
-    if entry.kind == "difference" and not isinstance(entry, catalogue.Study):
+    if isinstance(entry, Difference) and not isinstance(entry, intervals.Intervals):
         study = catalogue.interval_study(entry)
         links.append(f'<a href="intervals.html#{study.anchor}">which of these cells stand</a>')
     links += [
         f'<a href="claims.html#claim-{claim.number:02d}">claim {claim.number}</a>'
         for claim in CLAIMS
-        if entry.kind != "table" and entry.number in claim.figures
+        if entry.noun == "Figure" and entry.number in claim.figures
     ]
     return f'<p class="rq-links">How sure is it: {" ".join(links)}</p>' if links else ""
 
@@ -659,16 +668,16 @@ def _layout(drawing: Figure, result: Result) -> tuple[int, int, list[tuple[Any, 
     its reading, and its place in the grid of embeddings and ratios, which may be drawn in strips.
     """
     width, height = (round(96 * inches) for inches in drawing.get_size_inches())
-    if result.missing or result.entry.kind not in ("correlation", "difference"):
+    if result.missing or not isinstance(result.exhibit, Heatmap):
         return width, height, []
     rows = result.numbers.to_dict("records")
-    places = (cell.box() for cell in figures.cells(drawing, result.numbers))
+    places = (cell.box() for cell in places_of_cells(drawing, result.numbers))
     embeddings, ratios = (
         {name: at for at, name in enumerate(result.numbers[key].unique())}
         for key in ("embedding", "segment")
     )
     ratios = {name: at for at, name in enumerate(sorted(ratios, key=float))}
-    cells = [
+    drawn = [
         (
             *(round(100 * part, 2) for part in place),
             _reading(row),
@@ -677,7 +686,7 @@ def _layout(drawing: Figure, result: Result) -> tuple[int, int, list[tuple[Any, 
         )
         for place, row in zip(places, rows, strict=True)
     ]
-    return width, height, cells
+    return width, height, drawn
 
 
 def _reading(cell: dict[str, Any]) -> str:
@@ -691,17 +700,18 @@ def _reading(cell: dict[str, Any]) -> str:
     if cell["reason"]:
         return f"{where}: undefined, {cell['reason']}"
     sides = ", ".join(
-        f"{_name(cell[side])} {cell[f'correlation_{side}']:.3f}{_at_alpha(cell[f'alpha_{side}'])}"
+        f"{measure_name(cell[side])} {cell[f'correlation_{side}']:.3f}"
+        f"{_at_alpha(cell[f'alpha_{side}'])}"
         for side in ("first", "second")
     )
-    return f"{where}: {markup.signed(cell['difference'])}{_sureness(cell)} ({sides}), {rows}"
+    return f"{where}: {signed(cell['difference'])}{_sureness(cell)} ({sides}), {rows}"
 
 
 def _sureness(cell: dict[str, Any]) -> str:
     """Say how sure a difference is, where it has an interval."""
     if "stands" not in cell or math.isnan(cell["low"]):
         return ""
-    ends = f"{markup.signed(cell['low'])} to {markup.signed(cell['high'])}"
+    ends = f"{signed(cell['low'])} to {signed(cell['high'])}"
     return f", 95% interval {ends}, {'stands' if cell['stands'] else 'does not stand'}"
 
 

@@ -10,8 +10,8 @@ a record without a key, a key in other letters, a value of another type, a grade
 1 to 5, lists whose lengths disagree with K, ranks outside the candidates or twice, more positives
 than there are, ``inK`` that contradicts ``rank``, and two rows with one unique key. What is
 accepted with a notice that counts it: null grades and answers, grades written as 4.0 or "4",
-undeclared keys, one record a line in a ``.json`` file, and missing parts. Relations between files
-and redundant values are the business of `retrieval_quality.data.validate`.
+undeclared keys, one record a line in a ``.json`` file, missing parts, and each other relation of
+the format (`retrieval_quality.data.relations`) that does not hold, with its first row.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
-from retrieval_quality.data import schema
+from retrieval_quality.data import relations, schema
 from retrieval_quality.data.records import ENDINGS
 from retrieval_quality.data.tables import TYPES, Notice, Tally, read_tables
 from retrieval_quality.errors import DataError, UsageError
@@ -46,7 +46,10 @@ CACHE_VARIABLE = "RETRIEVAL_QUALITY_CACHE"
 """Environment variable that names another folder for the cache."""
 
 ROW_GROUP = 32_768
-"""Rows that are gathered before they are written; bounds the memory of a conversion."""
+"""Rows that are gathered before they are written."""
+
+GROUP_BYTES = 32 * 2**20
+"""Bytes that are gathered at most, however few rows they are; bounds a conversion's memory."""
 
 _MANIFEST = "dataset.json"
 _SCORED = "scored.arrow"
@@ -174,11 +177,11 @@ class Dataset:
         DataFrame
             Columns ``id``, ``E``, ``dataset``, ``subset`` (categories), ``Nc``, ``Np``, ``K``,
             ``n_positives`` (int32), ``n_positives_2k`` (float64, positives among the first 2K
-            where that row was graded too, else NaN), ``pattern`` (category of text such as
-            ``"0110"``, rank 1 first) and ``grade`` (float64, 1-5, NaN where null), in the order
-            of the graded file. Categories hold only what occurs. Where the dataset has texts also
-            ``query`` (category): the first id of the texts with the same query, so that rows of
-            one question are known as such, under whatever ids.
+            where that row was graded too and begins with the top K, else NaN), ``pattern``
+            (category of text such as ``"0110"``, rank 1 first) and ``grade`` (float64, 1-5, NaN
+            where null), in the order of the graded file. Categories hold only what occurs. Where
+            the dataset has texts also ``query`` (category): the first id of the texts with the
+            same query, so that rows of one question are known as such, under whatever ids.
 
         Raises
         ------
@@ -405,6 +408,7 @@ def store(
     simulated: bool = False,
     commit: str | None = None,
     notices: Iterable[Notice] = (),
+    check: bool = False,
     cache: Path | None = None,
 ) -> Dataset:
     """Write tables into the cache and give the dataset back.
@@ -427,6 +431,8 @@ def store(
         Revision of a downloaded dataset.
     notices : iterable of Notice, optional
         What was accepted, converted or left out; read after the tables are written.
+    check : bool, default False
+        Whether `relations.RELATIONS` are looked at; each that breaks becomes a notice.
     cache : Path, optional
         Folder of the cache instead of `cache_root`.
 
@@ -469,6 +475,7 @@ def store(
                 _refuse_two_notations(connection, folder, part, source)
             if "graded" in parts:
                 _write_scored(connection, folder)
+            said = [*notices, *(_broken_relations(connection, folder, parts) if check else ())]
         manifest = {
             "version": schema.VERSION,
             "name": name,
@@ -477,7 +484,7 @@ def store(
             "digest": digest,
             "commit": commit,
             "parts": [part for part in schema.PARTS if part in parts],
-            "notices": [dataclasses.asdict(notice) for notice in notices],
+            "notices": [dataclasses.asdict(notice) for notice in said],
             "files": {file.name: file.stat().st_size for file in sorted(folder.iterdir())},
         }
         # in ASCII, for a path may hold bytes that are no text in any encoding
@@ -612,16 +619,18 @@ def _cast(part: str, table: pa.Table) -> pa.Table:
 
 
 def _write(path: Path, tables: Iterable[pa.Table]) -> None:
-    """Write tables as one Parquet file with row groups of at least `ROW_GROUP` rows."""
+    """Write tables as one Parquet file, in groups of `ROW_GROUP` rows or `GROUP_BYTES`."""
     writer: pq.ParquetWriter | None = None
     waiting: list[pa.Table] = []
+    rows = size = 0
     try:
         for table in tables:
             writer = writer or pq.ParquetWriter(path, table.schema, compression="zstd")
             waiting.append(table)
-            if sum(part.num_rows for part in waiting) >= ROW_GROUP:
+            rows, size = rows + table.num_rows, size + table.nbytes
+            if rows >= ROW_GROUP or size >= GROUP_BYTES:
                 writer.write_table(pa.concat_tables(waiting))
-                waiting = []
+                waiting, rows, size = [], 0, 0
         if writer is not None and waiting:
             writer.write_table(pa.concat_tables(waiting))
     finally:
@@ -673,13 +682,23 @@ def _refuse_two_notations(
             )
 
 
+def _broken_relations(
+    connection: duckdb.DuckDBPyConnection, folder: Path, parts: Iterable[str]
+) -> Iterator[Notice]:
+    """Tell of each relation of the format that does not hold, with its first row."""
+    rows = relations.open_views(connection, {part: folder / f"{part}.parquet" for part in parts})
+    for part, count, text in relations.broken(connection, rows):
+        yield Notice(part, "relation", count, text)
+
+
 def _write_scored(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
     """Write the table behind `Dataset.scored`, joined with the rows of twice the K."""
     rows = _sql(
         connection,
         """WITH graded AS (
             SELECT file_row_number AS row, id, E, Nc, Np, K, grade,
-                CAST(list_sum(inK) AS INTEGER) AS n_positives, array_to_string(inK, '') AS pattern
+                CAST(list_sum(inK) AS INTEGER) AS n_positives, array_to_string(inK, '') AS pattern,
+                rank
             FROM read_parquet(?, file_row_number=true))
         SELECT one.id, one.E, split_part(one.id, '-', 1) AS dataset,
             regexp_replace(one.id, '-[^-]*$', '') AS subset, one.Nc, one.Np, one.K,
@@ -687,7 +706,7 @@ def _write_scored(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
             one.grade
         FROM graded AS one LEFT JOIN graded AS two
             ON one.id = two.id AND one.E = two.E AND one.Nc = two.Nc AND one.Np = two.Np
-            AND 2 * one.K = two.K
+            AND 2 * one.K = two.K AND one.rank = two.rank[:one.K]
         ORDER BY one.row""",
         folder / "graded.parquet",
     )
@@ -748,5 +767,6 @@ def _convert(
             source=str(path),
             digest=digest,
             notices=tally,
+            check=True,
             cache=cache,
         )

@@ -17,7 +17,7 @@ import random
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -121,8 +121,8 @@ class _Hub:
         asked = os.environ.get("HF_HUB_OFFLINE", "").upper() in constants.ENV_VARS_TRUE_VALUES
         return asked or constants.is_offline_mode()
 
-    def listing(self, revision: str) -> tuple[str, dict[str, _File]]:
-        """Ask for the commit of a revision and for its files with their sizes and hashes."""
+    def listing(self, revision: str) -> tuple[str, dict[str, _File], str]:
+        """Ask for the commit of a revision, its files with sizes and hashes, and its name now."""
         api = HfApi(endpoint=self.endpoint, token=self.token)
         try:
             info = _patiently(
@@ -145,7 +145,7 @@ class _Hub:
                 files[entry.rfilename] = _File(entry.rfilename, size, digest)
         if not info.sha or not _is_commit(info.sha):
             raise _UnreachableError(f"{self.endpoint} does not say which commit {revision} is")
-        return info.sha, files
+        return info.sha, files, str(info.id or self.repo)
 
     def refused(self, error: HfHubHTTPError, what: str) -> Exception:
         """Put a refusal of the hub into words: a DataError, or _UnreachableError if it may pass."""
@@ -160,18 +160,40 @@ class _Hub:
         if status == 404 and code == "EntryNotFound":
             return DataError(f"{self.repo} has no {what} any more; run `{COMMAND}` again.")
         if status in (401, 403, 404):
-            remedy = (
-                "the token in HF_TOKEN may not read it"
-                if self.token
-                else "if it is private or gated, set HF_TOKEN to a token that may read it"
-            )
-            return DataError(
-                f"{self.endpoint} shows no dataset repository {self.repo} (HTTP {status}): check "
-                f"the name; {remedy}."
-            )
+            return DataError(self._no_access(status, error.response.headers))
         return DataError(
             f"{self.endpoint} refused {what} of {self.repo} (HTTP {status}); "
             f"try `{COMMAND}` again later."
+        )
+
+    def _no_access(self, status: int, headers: Mapping[str, str]) -> str:
+        """Say why a repository is not shown: gated, a wrong token, disabled, missing or private."""
+        page = f"{self.endpoint}/datasets/{self.repo}"
+        message = headers.get("X-Error-Message", "")
+        if headers.get("X-Error-Code") == "GatedRepo":
+            then = (
+                "with the account of the token in HF_TOKEN"
+                if self.token
+                else "then set HF_TOKEN to a token of the account that got it"
+            )
+            return f"{self.repo} is gated (HTTP {status}): ask for access at {page}, {then}."
+        if message == "Access to this resource is disabled.":
+            return f"{self.repo} was disabled by the hub (HTTP {status}): see {page}."
+        if self.token and status == 401 and message.startswith("Invalid"):
+            return (
+                f"{self.endpoint} does not accept the token in HF_TOKEN (HTTP 401): it is mistyped "
+                "or no longer valid. Set another, or unset HF_TOKEN: public datasets need none."
+            )
+        if self.token and status == 403:
+            return f"The token in HF_TOKEN may not read {self.repo} (HTTP 403): give it that right."
+        remedy = (
+            "if it is private, the token in HF_TOKEN may not read it"
+            if self.token
+            else "if it is private, set HF_TOKEN to a token that may read it"
+        )
+        return (
+            f"{self.endpoint} has no dataset repository {self.repo} to show (HTTP {status}): check "
+            f"the name; {remedy}."
         )
 
     def cached(self, name: str, commit: str) -> Path | None:
@@ -276,12 +298,15 @@ def _fetch(hub: _Hub, revision: str, wanted: tuple[str, ...] | None, progress: b
     if _is_commit(revision) and all(hub.cached(_name(part), revision) for part in PARTS):
         return _from_cache(hub, revision, wanted, None)
     try:
-        commit, listed = hub.listing(revision)
+        commit, listed, name = hub.listing(revision)
     except _UnreachableError as error:
         return _from_cache(hub, revision, wanted, str(error))
     files = _chosen(hub, listed, wanted, revision)
     with _plain_errors(hub):
         paths, notices = _bring(hub, commit, files, progress)
+    if name != hub.repo:
+        renamed = f"{hub.repo} is now called {name} on the hub, and was taken from there."
+        notices = (renamed, *notices)
     hub.remember(revision, commit)
     return Fetched(
         repo=hub.repo,
@@ -292,37 +317,6 @@ def _fetch(hub: _Hub, revision: str, wanted: tuple[str, ...] | None, progress: b
         sizes={part: file.size for part, file in files.items()},
         notices=notices,
     )
-
-
-def size_beforehand(
-    repo: str = REPO, *, revision: str = "main", parts: tuple[str, ...] | None = None
-) -> dict[str, int]:
-    """Ask the hub for the bytes of each part before anything is downloaded.
-
-    Parameters
-    ----------
-    repo, revision, parts
-        As for `fetch`.
-
-    Returns
-    -------
-    dict of str to int
-        Bytes of each part.
-
-    Raises
-    ------
-    DataError
-        If the hub cannot be asked, or does not have the repository, revision or part.
-    """
-    hub = _Hub(_checked(repo, revision))
-    if hub.offline:
-        raise DataError("HF_HUB_OFFLINE is set, so the hub is not asked for sizes; unset it first.")
-    try:
-        _, listed = hub.listing(revision)
-    except _UnreachableError as error:
-        raise DataError(f"{error}; try again later.") from error
-    files = _chosen(hub, listed, _wanted(parts), revision)
-    return {part: file.size for part, file in files.items()}
 
 
 def _checked(repo: str, revision: str) -> str:

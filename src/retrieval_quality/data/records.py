@@ -32,7 +32,12 @@ LONGEST_RECORD = 64 * 2**20
 """Bytes that may be read without meeting the end of a record; bounds the memory."""
 
 PARQUET_BATCH = 4096
-"""Rows of a Parquet file read at a time."""
+"""Rows of a Parquet file that make a batch, fewer where they weigh more than `PARQUET_BYTES`."""
+
+PARQUET_BYTES = 8 * 2**20
+"""Bytes of a Parquet file's values that make a batch."""
+
+_FEW = 128
 
 _JSON = (".json", ".jsonl", ".ndjson")
 ENDINGS = (*_JSON, *(f"{ending}.gz" for ending in _JSON), ".parquet")
@@ -296,14 +301,14 @@ def _parse_line(name: str, line: bytes, number: int) -> Any:
 def _parquet(path: Path, on_bytes: Callable[[int], object]) -> Iterator[Batch]:
     size = path.stat().st_size
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, buffer_size=BLOCK, pre_buffer=False) as file:
             names = Counter(file.schema_arrow.names)
             if twice := [name for name, times in names.items() if times > 1]:
                 raise DataError(f"{path.name}: the column {twice[0]!r} is there twice.")
             if not file.metadata.num_rows:
                 raise DataError(f"{path.name}: there is no row in it.")
             done = 0
-            for rows in file.iter_batches(batch_size=PARQUET_BATCH):
+            for rows in _gathered(file):
                 yield Batch(_as_records(path.name, rows, done), _place_in_rows(path.name, done))
                 done += rows.num_rows
                 on_bytes(size * rows.num_rows // file.metadata.num_rows)
@@ -313,16 +318,30 @@ def _parquet(path: Path, on_bytes: Callable[[int], object]) -> Iterator[Batch]:
         ) from None
 
 
-def _as_records(name: str, rows: pa.RecordBatch, done: int) -> list[Any]:
+def _gathered(file: pq.ParquetFile) -> Iterator[pa.Table]:
+    """Read few rows at a time, for they may be heavy, and gather them to larger batches."""
+    waiting: list[pa.RecordBatch] = []
+    rows = weight = 0
+    for few in file.iter_batches(batch_size=_FEW):
+        waiting.append(few)
+        rows, weight = rows + few.num_rows, weight + few.nbytes
+        if rows >= PARQUET_BATCH or weight >= PARQUET_BYTES:
+            yield pa.Table.from_batches(waiting)
+            waiting, rows, weight = [], 0, 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _as_records(name: str, rows: pa.Table, done: int) -> list[Any]:
     """Turn rows into records; a value that Python cannot hold is refused with its place."""
     try:
         return rows.to_pylist()
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, KeyError):
         for column in rows.schema.names:
             for index, value in enumerate(rows[column], done + 1):
                 try:
                     value.as_py()
-                except (ValueError, OverflowError) as error:
+                except (ValueError, OverflowError, KeyError) as error:
                     raise DataError(
                         f"{name}, row {index}: the value of {column!r} cannot be read ({error})."
                     ) from None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-VERSION = 3
+VERSION = 4
 """Version of the columnar cache's layout; a cache written under another version is made anew."""
 
 GRADES = (1, 2, 3, 4, 5)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -550,17 +550,6 @@ def _human(
         grade = pa.array(_grades(quality[chosen] + own, model), mask=missing)
         sample = sample.append_column(f"grade_human_{person}", grade)
     return sample
-
-
-def describe(model: Model | None = None) -> dict[str, float | tuple[float, ...]]:
-    """Give the numbers of the model by name, for pages and provenance.
-
-    Examples
-    --------
-    >>> describe()["thresholds"]
-    (0.1, 0.7, 1.3, 1.9)
-    """
-    return asdict(model or Model())
 
 
 def made_here(dataset: Dataset) -> bool:

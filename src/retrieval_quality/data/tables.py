@@ -57,7 +57,8 @@ class Notice:
     part : str
         Part of the dataset.
     kind : str
-        Short name: ``null``, ``converted``, ``left out``, ``json lines``, ``missing``.
+        Short name: ``null``, ``converted``, ``left out``, ``json lines``, ``missing``,
+        ``relation``, ``one grader``, ``no LLM grade``, ``not matched``, ``miniature``.
     count : int
         Number of values or records.
     text : str
@@ -424,7 +425,7 @@ def _whole_table(part: str, batches: list[Batch], tally: Tally) -> pa.Table:
     """Convert a file whose other keys are kept, whatever they are; it is small."""
     declared = {field.name for field in schema.PARTS[part].fields}
     if part == "human":
-        _check_human(batches)
+        _check_human(batches, tally)
     checked = [
         _declared_table(part, batch, _columns(part, batch, tally), tally) for batch in batches
     ]
@@ -439,8 +440,8 @@ def _whole_table(part: str, batches: list[Batch], tally: Tally) -> pa.Table:
     return pa.table(columns)
 
 
-def _check_human(batches: list[Batch]) -> None:
-    """Refuse a file of human grades without any."""
+def _check_human(batches: list[Batch], tally: Tally) -> None:
+    """Refuse a file of human grades without any; tell what cannot be said from it."""
     prefix = schema.HUMAN_GRADE_PREFIX
     names: set[str] = set()
     for batch in batches:
@@ -449,8 +450,19 @@ def _check_human(batches: list[Batch]) -> None:
                 if name.lower().startswith(prefix) and not name.startswith(prefix):
                     raise _error(batch, index, f"has {name!r}; human grades are {prefix!r}...")
                 names.add(name)
-    if not any(name.startswith(prefix) for name in names):
+    people = sorted(name for name in names if name.startswith(prefix))
+    if not people:
         raise _error(batches[0], 0, f"no key begins with {prefix!r}, so there are no human grades")
+    rows = sum(len(batch.records) for batch in batches)
+    if len(people) == 1:
+        text = f"only {people[0]} is there: how far people agree with each other cannot be said"
+        tally.add("human", "one grader", text, rows)
+    if "grade" not in names:
+        text = "the LLM's grade is not beside those of people: how far they agree cannot be said"
+        tally.add("human", "no LLM grade", text, rows)
+    if missing := [name for name in schema.PARTS["graded"].key if name not in names]:
+        text = f"there is no {', '.join(missing)}: the grades cannot be matched with graded rows"
+        tally.add("human", "not matched", text, rows)
 
 
 def _human_grades(name: str, batches: list[Batch], tally: Tally) -> pa.Array:

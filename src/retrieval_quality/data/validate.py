@@ -18,44 +18,8 @@ import pandas as pd
 
 from retrieval_quality.data import schema
 from retrieval_quality.data.dataset import Dataset, connect, intact
+from retrieval_quality.data.relations import RELATIONS, Check, Relation, look, open_views
 from retrieval_quality.errors import DataError
-
-EXAMPLES = 3
-"""Rows that are named for each relation that does not hold."""
-
-TOLERANCE = 1e-9
-"""Greatest difference of P and R from their definitions."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """One relation and what was found.
-
-    Attributes
-    ----------
-    name : str
-        Short name, unique in a report.
-    part : str
-        The part whose rows were looked at.
-    relation : str
-        What must hold.
-    rows : int
-        Rows looked at; 0 where the check was not made.
-    failures : int
-        Rows that break the relation.
-    examples : tuple of str
-        The first of them: file, row, id and what is wrong.
-    skipped : str
-        Why the check was not made; empty if it was.
-    """
-
-    name: str
-    part: str
-    relation: str
-    rows: int
-    failures: int
-    examples: tuple[str, ...] = ()
-    skipped: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,234 +84,12 @@ class Report:
             raise DataError(f"{self.source} breaks its format. {' '.join(broken)}")
 
 
-@dataclass(frozen=True)
-class _Relation:
-    """A relation as SQL: ``broken`` selects ``row``, ``id`` and ``found`` of what breaks it."""
-
-    name: str
-    part: str
-    text: str
-    broken: str
-    needs: tuple[str, ...] = ()
-
-
-def _simple(name: str, part: str, text: str, holds: str, found: str) -> _Relation:
-    """Make a relation between the values of one row."""
-    broken = f"SELECT row, id, {found} AS found FROM {part} WHERE ({holds}) IS NOT TRUE"
-    return _Relation(name, part, text, broken)
-
-
-def _unique(part: str) -> _Relation:
-    key = ", ".join(f'"{name}"' for name in schema.PARTS[part].key)
-    return _Relation(
-        f"{part}-unique",
-        part,
-        f"({', '.join(schema.PARTS[part].key)}) is unique",
-        f"""SELECT row, id, 'the key is there ' || times || ' times' AS found
-        FROM (SELECT row, id, count(*) OVER (PARTITION BY {key}) AS times FROM {part})
-        WHERE times > 1""",
-    )
-
-
-def _known_id(part: str) -> _Relation:
-    return _Relation(
-        f"{part}-id-in-texts",
-        part,
-        "the id is one of texts",
-        f"SELECT row, id, 'no such text sample' AS found FROM {part} ANTI JOIN texts USING (id)",
-        ("texts",),
-    )
-
-
-def _sizes(part: str) -> tuple[_Relation, ...]:
-    return (
-        _simple(f"{part}-Nc", part, "Nc is at least 2", "Nc >= 2", "'Nc ' || Nc"),
-        _simple(f"{part}-Np", part, "Np is at least 2", "Np >= 2", "'Np ' || Np"),
-        _simple(
-            f"{part}-Np-Nc",
-            part,
-            "Np is smaller than Nc",
-            "Np < Nc",
-            "'Np ' || Np || ', Nc ' || Nc",
-        ),
-    )
-
-
-_RANKED_MEASURES = """
-    SELECT row, id, k, p, r, Np, len(list_filter(rank[:k], lambda i: i < Np)) AS found_k
-    FROM (SELECT row, id, Np, rank, unnest(K) AS k, unnest(P) AS p, unnest(R) AS r FROM ranked)"""
-_WITH_RANKED = "graded LEFT JOIN ranked USING (id, E, Nc, Np)"
-_WITH_TEXTS = "ranked JOIN texts USING (id)"
-
-RELATIONS: tuple[_Relation, ...] = (
-    _unique("texts"),
-    _simple(
-        "texts-id",
-        "texts",
-        "the id is a subset name, a hyphen and a number",
-        "regexp_full_match(id, '.+-[0-9]+')",
-        "'another form'",
-    ),
-    _simple(
-        "texts-categories",
-        "texts",
-        "c1, c2 and q2 are there together or not at all",
-        "(c1 IS NULL) = (c2 IS NULL) AND (c1 IS NULL) = (q2 IS NULL)",
-        "'some are missing'",
-    ),
-    _unique("ranked"),
-    _known_id("ranked"),
-    *_sizes("ranked"),
-    _simple(
-        "ranked-lengths",
-        "ranked",
-        "P, R and K are equally long",
-        "len(P) = len(K) AND len(R) = len(K)",
-        "'lengths ' || len(P) || ', ' || len(R) || ', ' || len(K)",
-    ),
-    _simple(
-        "ranked-K",
-        "ranked",
-        "K is ascending, from 1 to Nc",
-        "list_sort(list_distinct(K)) = K AND K[1] >= 1 AND K[-1] <= Nc",
-        "'K ' || CAST(K AS VARCHAR)",
-    ),
-    _simple(
-        "ranked-rank",
-        "ranked",
-        "rank has each index from 0 to Nc - 1 once",
-        "list_sort(rank) = CAST(range(Nc) AS INTEGER[])",
-        "'rank ' || CAST(rank AS VARCHAR)",
-    ),
-    _Relation(
-        "ranked-candidates",
-        "ranked",
-        "Nc is at most len(p) + len(n)",
-        f"""SELECT ranked.row, id,
-            'Nc ' || Nc || ', texts ' || (len(texts.p) + len(texts.n)) AS found
-        FROM {_WITH_TEXTS} WHERE Nc > len(texts.p) + len(texts.n)""",
-        ("texts",),
-    ),
-    _Relation(
-        "ranked-positives",
-        "ranked",
-        "Np is at most len(p)",
-        f"""SELECT ranked.row, id, 'Np ' || Np || ', positives ' || len(texts.p) AS found
-        FROM {_WITH_TEXTS} WHERE Np > len(texts.p)""",
-        ("texts",),
-    ),
-    _Relation(
-        "ranked-negatives",
-        "ranked",
-        "Nc - Np is at most len(n)",
-        f"""SELECT ranked.row, id,
-            'Nc - Np ' || (Nc - Np) || ', negatives ' || len(texts.n) AS found
-        FROM {_WITH_TEXTS} WHERE Nc - Np > len(texts.n)""",
-        ("texts",),
-    ),
-    _Relation(
-        "ranked-P",
-        "ranked",
-        "P is positives retrieved / K",
-        f"""SELECT row, id, 'P ' || p || ' at K ' || k AS found FROM ({_RANKED_MEASURES})
-        WHERE (abs(p - found_k / k) <= {TOLERANCE}) IS NOT TRUE""",
-    ),
-    _Relation(
-        "ranked-R",
-        "ranked",
-        "R is positives retrieved / Np",
-        f"""SELECT row, id, 'R ' || r || ' at K ' || k AS found FROM ({_RANKED_MEASURES})
-        WHERE (abs(r - found_k / Np) <= {TOLERANCE}) IS NOT TRUE""",
-    ),
-    _unique("graded"),
-    _known_id("graded"),
-    *_sizes("graded"),
-    _simple(
-        "graded-lengths",
-        "graded",
-        "rank and inK have K places",
-        "len(rank) = K AND len(inK) = K",
-        "'K ' || K || ', lengths ' || len(rank) || ', ' || len(inK)",
-    ),
-    _simple(
-        "graded-positives",
-        "graded",
-        "sum(inK) is at most Np",
-        "list_sum(inK) <= Np",
-        "'sum ' || list_sum(inK) || ', Np ' || Np",
-    ),
-    _simple(
-        "graded-inK",
-        "graded",
-        "inK is 1 where rank is below Np",
-        "inK = list_transform(rank, lambda i: CAST(i < Np AS TINYINT))",
-        "'inK ' || CAST(inK AS VARCHAR) || ', rank ' || CAST(rank AS VARCHAR)",
-    ),
-    _simple(
-        "graded-P",
-        "graded",
-        "P is sum(inK) / K",
-        f"abs(P - list_sum(inK) / K) <= {TOLERANCE}",
-        "'P ' || P || ', sum(inK) ' || list_sum(inK) || ', K ' || K",
-    ),
-    _simple(
-        "graded-R",
-        "graded",
-        "R is sum(inK) / Np",
-        f"abs(R - list_sum(inK) / Np) <= {TOLERANCE}",
-        "'R ' || R || ', sum(inK) ' || list_sum(inK) || ', Np ' || Np",
-    ),
-    _simple(
-        "graded-grade",
-        "graded",
-        "the grade is 1, 2, 3, 4, 5 or null",
-        "grade IS NULL OR grade IN (1, 2, 3, 4, 5)",
-        "'grade ' || grade",
-    ),
-    _Relation(
-        "graded-in-ranked",
-        "graded",
-        "a ranked row has the same id, E, Nc and Np",
-        f"""SELECT graded.row, id, 'no such ranked row' AS found FROM {_WITH_RANKED}
-        WHERE ranked.row IS NULL""",
-        ("ranked",),
-    ),
-    _Relation(
-        "graded-K",
-        "graded",
-        "K is one of the ranked row's K",
-        f"""SELECT graded.row, id,
-            'K ' || graded.K || ' not in ' || CAST(ranked.K AS VARCHAR) AS found
-        FROM {_WITH_RANKED} WHERE NOT list_contains(ranked.K, graded.K)""",
-        ("ranked",),
-    ),
-    _Relation(
-        "graded-rank",
-        "graded",
-        "rank is the ranked row's rank[:K]",
-        f"""SELECT graded.row, id, 'rank ' || CAST(graded.rank AS VARCHAR) AS found
-        FROM {_WITH_RANKED} WHERE graded.rank <> ranked.rank[:graded.K]""",
-        ("ranked",),
-    ),
-    _known_id("controls"),
-)
-"""What must hold in any dataset of the published format."""
-
-_HUMAN = _Relation(
-    "human-in-graded",
-    "human",
-    "a graded row has the same id, E, Nc, Np and K",
-    """SELECT row, id, 'no such graded row' AS found
-    FROM human ANTI JOIN graded USING (id, E, Nc, Np, K)""",
-    ("graded",),
-)
-
-_PUBLISHED_NP = _simple(
+_PUBLISHED_NP = Relation(
     "published-Np",
     "ranked",
     "Np is from 2 to 15, as in the paper",
-    f"Np BETWEEN {schema.PUBLISHED_NP_RANGE[0]} AND {schema.PUBLISHED_NP_RANGE[1]}",
-    "'Np ' || Np",
+    f"""SELECT row, id, 'Np ' || Np AS found FROM ranked
+    WHERE Np NOT BETWEEN {schema.PUBLISHED_NP_RANGE[0]} AND {schema.PUBLISHED_NP_RANGE[1]}""",
 )
 
 
@@ -380,65 +122,20 @@ def validate(dataset: Dataset, *, published: bool | None = None) -> Report:
     >>> dataset = store({"graded": graded}, name="one", source="one row", digest="0" * 64,
     ...                 cache=Path(folder.name))
     >>> validate(dataset).failed[0].examples
-    ('samples_graded record 1, id A-0: R 1.0, sum(inK) 1, Np 2',)
+    ('samples_graded record 1, id A-0, K 1: R 1.0, sum(inK) 1, Np 2',)
     >>> folder.cleanup()
     """
     if published is None:
         published = dataset.commit is not None and not dataset.simulated
-    rows = dataset.row_counts()
     with intact(dataset), connect() as connection:
-        for part in dataset.parts:
-            path = str(dataset.path(part)).replace("'", "''")
-            connection.execute(
-                f"""CREATE VIEW {part} AS SELECT * EXCLUDE (file_row_number),
-                file_row_number + 1 AS row FROM read_parquet('{path}', file_row_number=true)"""
-            )
+        rows = open_views(connection, {part: dataset.path(part) for part in dataset.parts})
         relations = [*RELATIONS, *([_PUBLISHED_NP] if published else [])]
         checks = [
-            _check(connection, relation, rows) for relation in relations if relation.part in rows
+            look(connection, relation, rows) for relation in relations if relation.part in rows
         ]
-        if "human" in rows:
-            checks.append(_check_human(connection, dataset, rows))
         if published:
             checks += _check_counts(connection, rows)
     return Report(dataset.source, tuple(checks))
-
-
-def _check(
-    connection: duckdb.DuckDBPyConnection, relation: _Relation, rows: Mapping[str, int]
-) -> Check:
-    missing = [part for part in relation.needs if part not in rows]
-    if missing:
-        reason = f"there is no {schema.PARTS[missing[0]].stem} file"
-        return Check(relation.name, relation.part, relation.text, 0, 0, skipped=reason)
-    # one line a row: a relation that looks at each K of a row counts the row once
-    found = connection.execute(
-        f"""WITH broken AS (
-            SELECT row, any_value(id) AS id, first(found) AS found
-            FROM ({relation.broken}) GROUP BY row)
-        SELECT row, id, found, (SELECT count(*) FROM broken) FROM broken
-        ORDER BY row LIMIT {EXAMPLES}"""
-    ).fetchall()
-    stem = schema.PARTS[relation.part].stem
-    return Check(
-        relation.name,
-        relation.part,
-        relation.text,
-        rows[relation.part],
-        found[0][3] if found else 0,
-        tuple(f"{stem} record {row}, id {sample}: {what}" for row, sample, what, _ in found),
-    )
-
-
-def _check_human(
-    connection: duckdb.DuckDBPyConnection, dataset: Dataset, rows: Mapping[str, int]
-) -> Check:
-    """Match human grades with graded rows, if they have the keys for it."""
-    missing = [name for name in schema.PARTS["graded"].key if name not in dataset.columns("human")]
-    if missing:
-        reason = f"samples_human has no {missing[0]}, so its rows cannot be matched"
-        return Check(_HUMAN.name, _HUMAN.part, _HUMAN.text, 0, 0, skipped=reason)
-    return _check(connection, _HUMAN, rows)
 
 
 def _check_counts(connection: duckdb.DuckDBPyConnection, rows: Mapping[str, int]) -> list[Check]:

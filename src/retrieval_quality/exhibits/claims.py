@@ -49,7 +49,7 @@ from numpy.typing import NDArray
 
 from retrieval_quality.data import schema
 from retrieval_quality.data.dataset import Dataset
-from retrieval_quality.exhibits.catalogue import measure_name
+from retrieval_quality.exhibits.words import measure_name
 from retrieval_quality.measures import lookup
 from retrieval_quality.parameters import COEFFICIENTS, Parameters
 from retrieval_quality.statistics import agreement, attribution, evidence

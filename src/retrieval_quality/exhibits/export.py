@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from retrieval_quality.errors import DataError
-from retrieval_quality.exhibits import analysis, charts, figures, studies
-from retrieval_quality.exhibits.analysis import Result
-from retrieval_quality.exhibits.catalogue import Entry
+from retrieval_quality.exhibits import drawing
+from retrieval_quality.exhibits.exhibit import Exhibit, Result
 from retrieval_quality.parameters import Parameters
+from retrieval_quality.text import line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,28 +42,14 @@ VERSIONED = (
 """Packages whose version the provenance names."""
 
 
-def suffixes(entry: Entry) -> tuple[str, ...]:
-    """Give the endings of the files that an entry is written to.
-
-    Examples
-    --------
-    >>> from retrieval_quality.exhibits.catalogue import FIGURES, TABLES
-    >>> suffixes(FIGURES[7]), suffixes(TABLES[1]), suffixes(FIGURES[22])
-    (('.svg', '.png', '.csv', '.json'), ('.csv', '.json'), ('.txt', '.json'))
-    """
-    if entry.kind in ("table", "study-table"):
-        return (".csv", ".json")
-    return (".txt", ".json") if entry.kind == "code" else (".svg", ".png", ".csv", ".json")
-
-
 def write(
-    entry: Entry, dataset: Dataset, parameters: Parameters | None, out: Path | str
+    exhibit: Exhibit, dataset: Dataset, parameters: Parameters | None, out: Path | str
 ) -> list[Path]:
     """Write a figure or table with its numbers and provenance.
 
     Parameters
     ----------
-    entry
+    exhibit
         From the catalogue, or made like one.
     dataset
         Loaded data.
@@ -75,7 +61,7 @@ def write(
     Returns
     -------
     list of Path
-        The files, in the order of `suffixes`. What the data cannot show is written too: a
+        The files, in the order of its ``suffixes``. What the data cannot show is written too: a
         picture with the reason, numbers without rows, and ``missing`` in the provenance.
 
     Raises
@@ -83,35 +69,35 @@ def write(
     DataError
         The folder or a file cannot be written. What was there before is still whole then.
     """
-    return write_result(studies.compute(entry, dataset, parameters), dataset, out)
+    return write_result(exhibit.compute(dataset, parameters), dataset, out)
 
 
 def write_result(
-    result: Result, dataset: Dataset, out: Path | str, drawing: Figure | None = None
+    result: Result, dataset: Dataset, out: Path | str, picture: Figure | None = None
 ) -> list[Path]:
     """Write a figure or table that is computed already, and drawn perhaps; see `write`.
 
     Parameters
     ----------
     result
-        From `studies.compute`.
+        From `Exhibit.compute`.
     dataset
         The data that it was computed from.
     out
         Folder to write to; made if it is not there.
-    drawing
-        From `charts.draw`; drawn here when left out.
+    picture
+        From `Exhibit.draw`; drawn here when left out.
 
     Raises
     ------
     DataError
         The folder or a file cannot be written.
     """
-    folder, stem = Path(out), result.entry.stem
+    folder, stem = Path(out), result.exhibit.anchor
     written = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for suffix, content in _contents(result, dataset, drawing).items():
+        for suffix, content in _contents(result, dataset, picture).items():
             path = folder / f"{stem}{suffix}"
             _replace(path, content)
             written.append(path)
@@ -147,13 +133,13 @@ def write_claims(verdicts: list[dict[str, Any]], path: Path | str) -> Path:
     return path
 
 
-def _contents(result: Result, dataset: Dataset, drawing: Figure | None) -> dict[str, bytes]:
+def _contents(result: Result, dataset: Dataset, picture: Figure | None) -> dict[str, bytes]:
     contents: dict[str, bytes] = {}
-    wanted = suffixes(result.entry)
+    wanted = result.exhibit.suffixes
     if ".svg" in wanted:
-        drawing = drawing or charts.draw(result)
-        contents[".svg"] = svg_bytes(drawing)
-        contents[".png"] = png_bytes(drawing)
+        picture = picture or result.exhibit.draw(result)
+        contents[".svg"] = svg_bytes(picture)
+        contents[".png"] = png_bytes(picture)
     if ".csv" in wanted:
         contents[".csv"] = csv_bytes(result.numbers)
     if ".txt" in wanted:
@@ -174,19 +160,19 @@ def _replace(path: Path, content: bytes) -> None:
         unfinished.unlink(missing_ok=True)
 
 
-def svg_bytes(drawing: Figure) -> bytes:
+def svg_bytes(picture: Figure) -> bytes:
     """Give a figure as SVG: text as outlines, no date, the same bytes for the same figure."""
     buffer = io.BytesIO()
-    with figures.style():
-        drawing.savefig(buffer, format="svg", metadata={"Date": None})
+    with drawing.style():
+        picture.savefig(buffer, format="svg", metadata={"Date": None})
     return buffer.getvalue()
 
 
-def png_bytes(drawing: Figure) -> bytes:
+def png_bytes(picture: Figure) -> bytes:
     """Give a figure as PNG of `PNG_DPI` dots per inch."""
     buffer = io.BytesIO()
-    with figures.style():
-        drawing.savefig(buffer, format="png", dpi=PNG_DPI)
+    with drawing.style():
+        picture.savefig(buffer, format="png", dpi=PNG_DPI)
     return buffer.getvalue()
 
 
@@ -211,15 +197,15 @@ def provenance(result: Result, dataset: Dataset) -> dict[str, Any]:
         ``coefficient``, ``n``, ``limits``, ``notes``, ``missing``, ``data``, ``parameters``,
         ``versions``, ``date``.
     """
-    entry = result.entry
+    exhibit = result.exhibit
     return {
-        "label": entry.label,
-        "title": entry.title,
-        "caption": entry.caption(result.parameters),
-        "alt": charts.alt_text(result),
-        "kind": entry.kind,
-        "dataset": entry.dataset,
-        "measures": list(entry.measures),
+        "label": exhibit.label,
+        "title": exhibit.title,
+        "caption": exhibit.caption(result.parameters),
+        "alt": exhibit.describe(result),
+        "kind": exhibit.kind,
+        "dataset": exhibit.dataset,
+        "measures": list(exhibit.measures),
         "coefficient": result.coefficient,
         "n": result.n,
         "limits": list(result.limits) if result.limits else None,
@@ -283,7 +269,7 @@ def provenance_line(dataset: Dataset, parameters: Parameters | None = None) -> s
         Data, its digest (and commit), parameters, versions, date.
     """
     data = "simulated data" if dataset.simulated else "data"
-    source = analysis.visible(str(dataset.source), 120)
+    source = line(dataset.source, 120)
     commit = f", commit {dataset.commit}" if dataset.commit else ""
     default = Parameters().as_dict()
     given = (parameters or Parameters()).as_dict()

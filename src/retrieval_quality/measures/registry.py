@@ -17,9 +17,11 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from decimal import Decimal
 from math import inf
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -457,7 +459,11 @@ def average_precision(pattern: Any, n_relevant: ArrayLike) -> FloatArray:
     return _divide(_by_pattern(pattern, _precision_sum), relevant)
 
 
-def judge(retrieved: Sequence[str], relevant: Collection[str], query: str = "") -> str:
+def judge(
+    retrieved: Iterable[str],
+    relevant: Iterable[str] | Iterable[tuple[str, float]] | Mapping[str, float],
+    query: str = "",
+) -> str:
     """Turn a ranking and the relevant documents of one query into a pattern.
 
     A document that is listed twice as relevant counts once. A document that is retrieved twice is
@@ -465,10 +471,12 @@ def judge(retrieved: Sequence[str], relevant: Collection[str], query: str = "") 
 
     Parameters
     ----------
-    retrieved : sequence of str
+    retrieved : iterable of str
         Document ids, rank 1 first; may be empty, which gives the pattern ``""``.
-    relevant : collection of str
-        Ids of the relevant documents. Their number, each counted once, is N_p.
+    relevant : iterable of str, or of pairs, or mapping
+        Ids of the relevant documents; or the relevance of each judged document, by id, as a
+        dictionary, a pandas Series or pairs: what is judged 0 or less is not relevant. The number
+        of relevant documents, each counted once, is N_p.
     query : str, optional
         Id of the query, named in errors.
 
@@ -480,29 +488,66 @@ def judge(retrieved: Sequence[str], relevant: Collection[str], query: str = "") 
     Raises
     ------
     UsageError
-        If `retrieved` or `relevant` is one string, or an id is not text.
+        If `retrieved` has no order, either is one string, an id is not text, or a relevance is
+        not a number.
     DataError
-        If a document is retrieved twice.
+        If a document is retrieved twice, or is judged both relevant and not.
 
     Examples
     --------
     >>> judge(["d4", "d1", "d7"], ["d1", "d1", "d9"])
     '010'
+    >>> judge(["d4", "d1", "d7"], {"d1": 2, "d4": 0})
+    '010'
     """
     where = f"query {query!r}: " if query else ""
-    for name, ids in (("retrieved", retrieved), ("relevant", relevant)):
-        if isinstance(ids, str) or not all(isinstance(document, str) for document in ids):
-            raise UsageError(f"{where}{name} must be a list of document ids, each of them text.")
+    if isinstance(retrieved, Mapping | Set):
+        raise UsageError(f"{where}retrieved must be a list, rank 1 first: this has no order.")
+    ranking = _ids(retrieved, f"{where}retrieved")
+    positives = _relevant_ids(relevant, where)
     first_rank: dict[str, int] = {}
-    for rank, document in enumerate(retrieved, start=1):
+    for rank, document in enumerate(ranking, start=1):
         if document in first_rank:
             raise DataError(
                 f"{where}document {document!r} is retrieved twice, at ranks "
                 f"{first_rank[document]} and {rank}; list each document once."
             )
         first_rank[document] = rank
-    positives = set(relevant)
-    return "".join("1" if document in positives else "0" for document in retrieved)
+    return "".join("1" if document in positives else "0" for document in ranking)
+
+
+def _ids(documents: Any, name: str) -> list[str]:
+    """Give document ids as a list; refuse one string, and what is no text."""
+    if not isinstance(documents, str | bytes):
+        ids = list(documents)
+        if all(isinstance(one, str) for one in ids):
+            return ids
+    raise UsageError(f"{name} must be a list of document ids, each of them text.")
+
+
+def _relevant_ids(relevant: Any, where: str) -> set[str]:
+    """Give the ids of relevant documents, from ids or from what each was judged."""
+    judged: Any
+    if isinstance(relevant, Mapping):
+        judged = list(relevant.items())
+    elif hasattr(relevant, "items") and not all(isinstance(one, str) for one in relevant):
+        judged = list(relevant.items())  # a Series of numbers by id; one of texts is a list of ids
+    else:
+        judged = relevant if isinstance(relevant, str | bytes) else list(relevant)
+        if not judged or not all(isinstance(one, tuple | list) and len(one) == 2 for one in judged):
+            return set(_ids(judged, f"{where}relevant"))
+    found: dict[str, bool] = {}
+    for document, relevance in judged:
+        (name,) = _ids([document], f"{where}relevant")
+        degree = float(relevance) if isinstance(relevance, Real | Decimal | np.bool_) else np.nan
+        if np.isnan(degree):
+            raise UsageError(
+                f"{where}the relevance of {name!r} is {relevance!r}; it must be a number, 0 where "
+                "the document is not relevant."
+            )
+        if found.setdefault(name, degree > 0) != (degree > 0):
+            raise DataError(f"{where}document {name!r} is judged both relevant and not.")
+    return {name for name, holds in found.items() if holds}
 
 
 def cut(pattern: str, depths: Sequence[int], n_relevant: int | None = None) -> pd.DataFrame:

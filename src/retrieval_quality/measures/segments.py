@@ -11,7 +11,8 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -255,3 +256,21 @@ def _pair(top_k: ArrayLike, n_relevant: ArrayLike) -> tuple[Any, Any]:
             "K must be 0 or more and N_p 1 or more."
         )
     return retrieved, relevant
+
+
+def segment_order(labels: Sequence[str]) -> list[str]:
+    """Sort segment labels: ratios by value, narrow before wide.
+
+    Examples
+    --------
+    >>> segment_order(["10.0", "2.0"]), segment_order(["wide", "narrow"])
+    (['2.0', '10.0'], ['narrow', 'wide'])
+    """
+
+    def place(label: str) -> tuple[float, str]:
+        try:
+            return float(label), label
+        except ValueError:
+            return math.inf, label
+
+    return sorted(labels, key=place)

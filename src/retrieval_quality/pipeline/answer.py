@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from retrieval_quality.errors import DataError, UsageError
 from retrieval_quality.pipeline import client, prompts
 from retrieval_quality.pipeline.client import Estimate, Executor, Tally
 from retrieval_quality.pipeline.controls import check_kinds, control_rows
-from retrieval_quality.pipeline.files import read_json, write_json
+from retrieval_quality.pipeline.files import existing, read_json, working, write_json
 from retrieval_quality.pipeline.rows import Record, Row, read_ranked, read_texts
 from retrieval_quality.pipeline.settings import Settings
 from retrieval_quality.pipeline.store import Reply, Request, Store
@@ -76,12 +77,18 @@ def answer(
     if ideal not in IDEALS:
         raise UsageError(f"`ideal` is {ideal!r}: {' or '.join(IDEALS)}.")
     kinds = check_kinds(controls)
-    asking = Asking(Path(folder), settings, prompts.load(prompt), ideal, kinds, control_seed)
-    with Store(folder) as store:
+    folder = existing(folder)
+    written_with = prompts.load(prompt)
+    with (
+        nullcontext() if dry_run else working(folder, "pipeline answer"),
+        Store(
+            (asking := Asking(folder, settings, written_with, ideal, kinds, control_seed)).folder
+        ) as store,
+    ):
         if dry_run:
             return client.estimate(asking.requests(), store, settings)
         settings.price()
-        write_json(Path(folder) / MANIFEST, asking.manifest())
+        write_json(folder / MANIFEST, asking.manifest())
         tally = None
         try:
             tally = client.ask(
@@ -95,7 +102,7 @@ def answer(
         finally:
             spent = store.spent("answer").as_dict()
             told = {"finished": tally is not None, "spent": spent}
-            write_json(Path(folder) / MANIFEST, {**asking.manifest(), **told})
+            write_json(folder / MANIFEST, {**asking.manifest(), **told})
     return tally
 
 

@@ -25,13 +25,15 @@ from email.utils import parsedate_to_datetime
 from itertools import chain
 from typing import Any, Protocol
 
-import httpx2
-from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI
 from tqdm import tqdm
 
-from retrieval_quality.errors import DataError, RetrievalQualityError, UsageError
+from retrieval_quality.errors import DataError, RetrievalQualityError, UsageError, needing
 from retrieval_quality.pipeline.settings import SENT, Price, Settings, api_key, price_of, shown
 from retrieval_quality.pipeline.store import Reply, Request, Spent, Store, canonical
+
+with needing("pipeline"):
+    import httpx2
+    from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI
 
 LONGEST_BACK_OFF = 30.0  # seconds
 LOST_IN_A_ROW = 3  # calls given up, none answered between them: the server is taken for down

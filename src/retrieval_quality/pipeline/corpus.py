@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import heapq
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from retrieval_quality.errors import DataError, UsageError
 from retrieval_quality.pipeline.files import (
     Record,
+    beside,
+    placed,
     read_json,
     records,
     sha256_of,
+    take_place,
+    working,
     write_json,
     write_records,
 )
 from retrieval_quality.pipeline.readers import (
     MAX_NEGATIVES,
     MAX_POSITIVES,
+    PER_CATEGORY,
     SOURCES,
     Drops,
     Query,
+    Source,
     draw,
     visible,
 )
@@ -32,8 +38,7 @@ Manifest = dict[str, Any]
 
 TEXTS = "samples_texts.json"
 MANIFEST = "corpus.json"
-_FRESH = "samples_texts.new.json"  # complete, but its manifest may not have been written yet
-RULES_VERSION = 1
+RULES_VERSION = 2
 """Raised when the same input and seed would give other texts."""
 
 
@@ -45,6 +50,7 @@ def build(
     limit: int | None = None,
     seed: int = 1,
     append: bool = False,
+    per_category: int | None = None,
 ) -> Manifest:
     """Make text samples of a source: ``samples_texts.json`` and its manifest ``corpus.json``.
 
@@ -67,6 +73,9 @@ def build(
         Decides which queries a limit keeps and in what order the texts of a query stand.
     append : bool
         Add to the samples that the folder already holds.
+    per_category : int, optional
+        At most so many samples of an arXiv category, `PER_CATEGORY` by default; each has texts
+        of its own. Other sources do not take it.
 
     Returns
     -------
@@ -92,14 +101,42 @@ def build(
     >>> manifest["queries"], manifest["sources"][0]["drops"]["queries"]
     (0, {'fewer than two positives': 1})
     """
+    check(source, limit=limit, seed=seed, per_category=per_category)
+    if isinstance(inputs, str | Path) or not inputs:
+        raise UsageError("No input file was given; `inputs` is a list of files.")
+    paths = [placed(path) for path in inputs]
+    out = placed(out)
+    request = _request(source, paths, limit, seed)
+    if source == "arxiv":
+        request["per_category"] = PER_CATEGORY if per_category is None else per_category
+    with working(out, "pipeline corpus"):
+        return _build(request, paths, out, append=append)
+
+
+def check(
+    source: str, *, limit: int | None = None, seed: int = 1, per_category: int | None = None
+) -> None:
+    """Refuse what `build` could not do, before anything is read.
+
+    Raises
+    ------
+    UsageError
+        The source is not known, or a number is not whole or too small.
+    """
     if source not in SOURCES:
         raise UsageError(f"Source '{source}' is not known; choose one of {', '.join(SOURCES)}.")
-    if limit is not None and limit < 1:
-        raise UsageError(f"The limit must be at least 1, not {limit}.")
-    if not inputs:
-        raise UsageError("No input file was given.")
-    paths = [Path(path) for path in inputs]
-    request = _request(source, paths, limit, seed)
+    named = (("limit", limit, 1), ("seed", seed, 0), ("samples per category", per_category, 1))
+    for name, value, least in named:
+        if value is None and name != "seed":
+            continue
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise UsageError(f"The {name} must be a whole number, at least {least}, not {value}.")
+    if per_category is not None and source != "arxiv":
+        raise UsageError(f"Samples per category are for the source arxiv; {source} has none.")
+
+
+def _build(request: Record, paths: list[Path], out: Path, *, append: bool) -> Manifest:
+    source, limit, seed = (request[name] for name in ("source", "limit", "seed"))
     held, manifest = _held(out)
     if any(all(entry[key] == request[key] for key in request) for entry in manifest["sources"]):
         if append or len(manifest["sources"]) == 1:
@@ -107,13 +144,17 @@ def build(
     elif held and not append:
         raise UsageError(f"{out} holds another corpus: --append adds to it; or choose another.")
     drops = Drops()
-    samples = _numbered(_chosen(source, paths, limit, seed, held, drops), held)
-    out.mkdir(parents=True, exist_ok=True)
-    manifest["queries"] = write_records(out / _FRESH, [*held, *samples])
+    read = SOURCES[source].read
+    if "per_category" in request:
+        read = partial(read, per_category=request["per_category"])
+    queries = _standing(read(paths, seed, drops), held, seed, SOURCES[source], drops)
+    samples = _numbered(_chosen(queries, limit, seed, drops), held)
+    fresh = beside(out / TEXTS)
+    manifest["queries"] = write_records(fresh, [*held, *samples])
     manifest["sources"].append({**request, **_counts(samples, drops)})
-    manifest["sha256"] = sha256_of(out / _FRESH)
+    manifest["sha256"] = sha256_of(fresh)
     write_json(out / MANIFEST, manifest)
-    os.replace(out / _FRESH, out / TEXTS)
+    take_place(fresh, out / TEXTS)
     return manifest
 
 
@@ -140,26 +181,22 @@ def _held(out: Path) -> tuple[list[Record], Manifest]:
     """Return the samples and the manifest of a folder; nothing and a new one if it has none."""
     texts, manifest = out / TEXTS, out / MANIFEST
     told = read_json(manifest) if manifest.exists() else {"queries": 0, "sha256": "", "sources": []}
-    fresh = out / _FRESH
+    fresh = beside(texts)
     if fresh.exists() and sha256_of(fresh) == told["sha256"]:
-        os.replace(fresh, texts)  # a run was killed just before this
+        take_place(fresh, texts)  # a run was killed just before this
     if not texts.exists() and not told["sources"]:
         return [], told
     if not texts.exists() or sha256_of(texts) != told["sha256"]:
         raise DataError(
-            f"{texts} is not the file that {MANIFEST} describes; choose another folder, "
-            "or remove both and build again."
+            f"{texts} is not the file that {MANIFEST} describes: it was not made here, or was "
+            "changed since. Nothing was changed; choose another folder."
         )
     return [record for _, record in records(texts)] if told["queries"] else [], told
 
 
-def _chosen(
-    source: str, paths: list[Path], limit: int | None, seed: int, held: list[Record], drops: Drops
-) -> list[Query]:
-    """Return the queries that stand, in the order of the input."""
-    shuffled = SOURCES[source].shuffled
-    queries = SOURCES[source].read(paths, seed, drops)
-    standing = enumerate(_standing(queries, held, seed, shuffled, drops))
+def _chosen(queries: Iterator[Query], limit: int | None, seed: int, drops: Drops) -> list[Query]:
+    """Return the queries that a limit keeps, in the order of the input."""
+    standing = enumerate(queries)
     if limit is None:
         return [query for _, query in standing]
     kept = heapq.nsmallest(limit, standing, key=lambda item: draw(seed, "limit", item[1].key))
@@ -168,22 +205,32 @@ def _chosen(
 
 
 def _standing(
-    queries: Iterator[Query], held: list[Record], seed: int, shuffled: bool, drops: Drops
+    queries: Iterator[Query], held: list[Record], seed: int, source: Source, drops: Drops
 ) -> Iterator[Query]:
     """Yield the queries that have what a sample needs, cleaned; count the others by reason."""
-    in_folder = {(record["id"].rpartition("-")[0], visible(record["q"])) for record in held}
-    seen: set[tuple[str, bytes]] = set()
+    in_folder = {_asked(_subset(record), record["q"], record["p"], source) for record in held}
+    names = {record["id"] for record in held}
+    seen: set[bytes] = set()
     for query in queries:
         query.text = query.text.strip()
-        asked = (query.subset, draw(0, visible(query.text)))
         if reason := _unusable(query.text):
             drops.queries[reason] += 1
-        elif (query.subset, visible(query.text)) in in_folder:
+            continue
+        if source.asks_again:
+            clean(query, drops, seed, shuffled=source.shuffled)
+        asked = _asked(query.subset, query.text, query.positives, source)
+        if asked in in_folder:
             drops.queries["already in the folder"] += 1
         elif asked in seen:
             drops.queries["duplicate query"] += 1
         else:
-            clean(query, drops, seed, shuffled=shuffled)
+            if query.name in names:
+                raise DataError(
+                    f"{query.where}: the id {query.name!r} belongs to another question in the "
+                    "folder; give this one another id."
+                )
+            if not source.asks_again:
+                clean(query, drops, seed, shuffled=source.shuffled)
             if len(query.positives) < 2:
                 drops.queries["fewer than two positives"] += 1
             elif not query.negatives:
@@ -192,6 +239,16 @@ def _standing(
                 seen.add(asked)
                 drops.standing += 1
                 yield query
+
+
+def _subset(record: Record) -> str:
+    return str(record["id"]).rpartition("-")[0]
+
+
+def _asked(subset: str, text: str, positives: list[str], source: Source) -> bytes:
+    """Return what tells samples apart: the question, and the positives where questions repeat."""
+    told = sorted(map(visible, positives)) if source.asks_again else []
+    return draw(0, subset, visible(text), *told)
 
 
 def _unusable(text: str) -> str:
@@ -272,15 +329,19 @@ def _distinct(texts: list[str], drops: Drops) -> dict[str, str]:
 
 
 def _numbered(queries: list[Query], held: list[Record]) -> list[Record]:
-    """Return published records; numbers go on where those of the folder end."""
+    """Return published records; an id that was given stays, others get numbers that are free."""
+    taken = {record["id"] for record in held} | {query.name for query in queries}
     following: Counter[str] = Counter()
     for record in held:
         subset, _, number = record["id"].rpartition("-")
         following[subset] = max(following[subset], int(number) + 1)
     samples = []
     for query in queries:
-        name = f"{query.subset}-{following[query.subset]}"
-        following[query.subset] += 1
+        name = query.name
+        while name is None:
+            free = f"{query.subset}-{following[query.subset]}"
+            following[query.subset] += 1
+            name = None if free in taken else free
         record = {"id": name, "q": query.text, "p": query.positives, "n": query.negatives}
         samples.append({**record, **query.extra})
     return samples

@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import pstdev
@@ -16,7 +17,7 @@ from retrieval_quality.errors import DataError, UsageError
 from retrieval_quality.pipeline import client, prompts
 from retrieval_quality.pipeline.answer import Asking, Written, without_thoughts, written
 from retrieval_quality.pipeline.client import Estimate, Executor, Tally
-from retrieval_quality.pipeline.files import read_json, write_json, write_records
+from retrieval_quality.pipeline.files import existing, read_json, working, write_json, write_records
 from retrieval_quality.pipeline.rows import Record, Row
 from retrieval_quality.pipeline.settings import Settings
 from retrieval_quality.pipeline.store import Reply, Request, Store
@@ -104,12 +105,17 @@ def grade(
     if not isinstance(repeats, int) or repeats < 1:
         raise UsageError(f"`repeats` is {repeats!r}: give a whole number of at least 1.")
     name = prompt or (PROMPT_WITH_EXAMPLES if few_shot else PROMPT)
-    judging = Judging(Asking.of(Path(folder)), settings, prompts.load(name), output, repeats)
-    with Store(folder) as store:
+    folder = existing(folder)
+    rubric = prompts.load(name)
+    with (
+        nullcontext() if dry_run else working(folder, "pipeline grade"),
+        Store((asking := Asking.of(folder)).folder) as store,
+    ):
+        judging = Judging(asking, settings, rubric, output, repeats)
         if dry_run:
             return client.estimate(judging.requests(store, guess=True), store, settings)
         settings.price()
-        write_json(Path(folder) / MANIFEST, judging.manifest())
+        write_json(folder / MANIFEST, judging.manifest())
         total = repeats * sum(1 for _ in judging.asking.rows())
         try:
             return client.ask(
@@ -142,8 +148,11 @@ def export(folder: Path | str) -> Record:
     DataError
         Nothing was graded yet.
     """
-    with Store(folder) as store:
-        return Judging.of(Path(folder)).export(store)
+    folder = existing(folder)
+    with working(folder, "pipeline export"):
+        judging = Judging.of(folder)
+        with Store(folder) as store:
+            return judging.export(store)
 
 
 @dataclass

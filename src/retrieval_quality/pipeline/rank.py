@@ -23,9 +23,13 @@ from retrieval_quality.pipeline.embed import Embedder, Kind, load
 from retrieval_quality.pipeline.files import (
     Place,
     Record,
+    beside,
+    placed,
     read_json,
     records,
     sha256_of,
+    take_place,
+    working,
     write_json,
     write_records,
 )
@@ -43,6 +47,9 @@ DECIMALS = 6
 The same text gets a vector that differs by about 1e-7 when it is encoded in another company, so
 what lies below is noise. Two documents less than this apart count as tied.
 """
+
+RULES_VERSION = 2
+"""Raised when the same texts, models and settings would give another file or record."""
 
 CHUNK = 2048
 """Texts encoded and stored at a time: a run that is killed loses no more than these."""
@@ -112,7 +119,7 @@ def whole_numbers(
     """
     if all_allowed and value == "all":
         return "all"
-    listed: Iterable[Any] = [value] if isinstance(value, int) else value
+    listed: Iterable[Any] = value if isinstance(value, Iterable) else [value]
     parts = value.split(",") if isinstance(value, str) else listed
     numbers: set[int] = set()
     for part in parts:
@@ -137,6 +144,8 @@ def rank(
     positives: str | int | Iterable[int] = (2, 3),
     top_k: str | int | Iterable[int] = "1-10",
     prefixes: bool = True,
+    query_prefix: str | None = None,
+    passage_prefix: str | None = None,
     batch_size: int = 32,
     device: str | None = None,
 ) -> Manifest:
@@ -150,7 +159,9 @@ def rank(
 
     Each distinct text is encoded once for a model and kept by its content hash in
     ``vectors-<E>.sqlite``, so further settings cost no encoding, and a run that was stopped goes
-    on. Rows of embeddings that are not named are kept if the texts have not changed.
+    on. Rows of embeddings that are not named are kept if the texts have not changed. A
+    ``samples_ranked.json`` that was not made here is never replaced. Texts that are longer than
+    what a model reads are cut by it; how many is counted for each model.
 
     Parameters
     ----------
@@ -164,6 +175,8 @@ def rank(
         Numbers K.
     prefixes : bool
         Whether texts get the prefixes that a model's card asks for; the paper does not say.
+    query_prefix, passage_prefix : str, optional
+        What to put before texts instead; for one embedding at a time.
     batch_size : int
         Texts encoded at once; rankings do not depend on it beyond the rounding.
     device : str, optional
@@ -172,7 +185,8 @@ def rank(
     Returns
     -------
     dict
-        The manifest: settings, models with prefixes and pooling, versions, counts.
+        The manifest: settings, models with prefixes and pooling, texts and texts cut by model,
+        versions, counts.
 
     Raises
     ------
@@ -180,53 +194,139 @@ def rank(
         A setting is wrong, two embeddings have one code, or sentence-transformers is missing.
     DataError
         There are no texts, one is blank, a vector is not finite (the message names the document),
-        or the vectors kept in the folder come from another model.
+        no sample allows the settings (it names the largest numbers that do), the vectors kept in
+        the folder come from another model, or its rankings were made elsewhere.
     """
-    if batch_size < 1:
-        raise UsageError(f"The batch size must be at least 1, not {batch_size}.")
-    top = whole_numbers(top_k, "top-k")
-    settings = Settings(
-        whole_numbers(candidates, "candidates", low=2, all_allowed=True),
-        whole_numbers(positives, "positives", all_allowed=True),
-        tuple(top) if top != "all" else (),
-    )
+    settings = check(candidates=candidates, positives=positives, top_k=top_k)
+    if not isinstance(batch_size, int) or batch_size < 1:
+        raise UsageError(f"The batch size must be a whole number, at least 1, not {batch_size}.")
+    if isinstance(embeddings, str):
+        raise UsageError("`embeddings` is a list: give [NAME] instead of NAME.")
+    set_ = {"query_prefix": query_prefix, "passage_prefix": passage_prefix}
+    if set_ != dict.fromkeys(set_) and (len(embeddings) > 1 or not prefixes):
+        raise UsageError(
+            "Set prefixes for one embedding at a time, and not where they are left out."
+        )
+    folder = placed(folder)
     texts = folder / TEXTS
     if not texts.is_file():
         raise DataError(f"{texts} does not exist; make it with 'pipeline corpus'.")
-    request = {
-        "texts_sha256": sha256_of(texts),
-        "settings": asdict(settings),
-        "prefixes": prefixes,
-        "asked": [item if isinstance(item, str) else item.code for item in embeddings],
-        "decimals": DECIMALS,
-        "ties": "by a hash of query and document",
-    }
-    request = json.loads(json.dumps(request))  # as it will be read again
-    told = _told(folder)
-    if told and request.items() <= told.items():
-        return told
-    models = [
-        load(item, prefixes=prefixes, device=device) if isinstance(item, str) else item
-        for item in embeddings
-    ]
+    with working(folder, "pipeline rank"):
+        request = {
+            "texts_sha256": sha256_of(texts),
+            "rules_version": RULES_VERSION,
+            "settings": asdict(settings),
+            "prefixes": prefixes,
+            **set_,
+            "asked": [item if isinstance(item, str) else item.code for item in embeddings],
+            "decimals": DECIMALS,
+            "ties": "by a hash of query and document",
+        }
+        request = json.loads(json.dumps(request))  # as it will be read again
+        told = _told(folder)
+        if told and request.items() <= told.items():
+            return told
+        _refuse_impossible(texts, settings)
+        models = [
+            load(item, prefixes=prefixes, device=device, **set_) if isinstance(item, str) else item
+            for item in embeddings
+        ]
+        return _rank(folder, request, told, settings, models, batch_size)
+
+
+def check(
+    candidates: str | int | Iterable[int] = 20,
+    positives: str | int | Iterable[int] = (2, 3),
+    top_k: str | int | Iterable[int] = "1-10",
+) -> Settings:
+    """Return the settings of a ranking, or refuse them.
+
+    Raises
+    ------
+    UsageError
+        A number is not whole or too small: N_c and N_p begin at 2, K at 1.
+    """
+    top = whole_numbers(top_k, "top-k")
+    return Settings(
+        whole_numbers(candidates, "candidates", low=2, all_allowed=True),
+        whole_numbers(positives, "positives", low=2, all_allowed=True),
+        tuple(top) if top != "all" else (),
+    )
+
+
+def _rank(
+    folder: Path,
+    request: Manifest,
+    told: Manifest,
+    settings: Settings,
+    models: Sequence[Embedder],
+    batch_size: int,
+) -> Manifest:
     codes = [model.code for model in models]
     if not codes or len(set(codes)) < len(codes):
         raise UsageError("Give at least one embedding, and each code once.")
     kept = _kept(told, request["texts_sha256"], codes)
+    cut: dict[str, Any] = {code: told["texts"][code] for code in kept if code in told["texts"]}
     for model in models:
         with Vectors(folder / f"vectors-{model.code}.sqlite", model.described()) as vectors:
-            _encode(texts, model, vectors, settings, batch_size)
+            _encode(folder / TEXTS, model, vectors, settings, batch_size)
+            cut[model.code] = {**vectors.counted(), "limit": model.described().get("max_tokens")}
     counts: Counter[str] = Counter()
-    write_records(folder / RANKED, _rows(folder, models, settings, list(kept), counts))
+    fresh = beside(folder / RANKED)
+    write_records(fresh, _rows(folder, models, settings, list(kept), counts))
+    if gone := [code for code in told.get("embeddings", {}) if code not in (*kept, *codes)]:
+        counts[f"embeddings left out, for the texts have changed: {', '.join(gone)}"] = len(gone)
+    described = {
+        model.code: {**model.described(), **getattr(model, "recorded", {})} for model in models
+    }
     manifest = {
         **request,
-        "embeddings": {**kept, **{model.code: model.described() for model in models}},
+        "embeddings": {**kept, **described},
+        "texts": cut,
         "versions": _versions(),
         "counts": dict(sorted(counts.items())),
-        "sha256": sha256_of(folder / RANKED),
+        "sha256": sha256_of(fresh),
     }
     write_json(folder / MANIFEST, manifest)
+    take_place(fresh, folder / RANKED)
     return manifest
+
+
+def _refuse_impossible(texts: Path, settings: Settings) -> None:
+    """Refuse settings that no text sample allows, with the largest numbers that one does."""
+    most_positives = most_candidates = samples = 0
+    for record in _samples(texts):
+        samples += 1
+        n_positives, n_negatives = len(record["p"]), len(record["n"])
+        pairs = settings.of(n_positives, n_negatives)
+        if any(k <= nc for nc, _ in pairs for k in settings.top_k):
+            return
+        most_positives = max(most_positives, n_positives if n_negatives else 0)
+        fitting = (
+            [n_positives]
+            if settings.positives == "all"
+            else [n for n in settings.positives if n <= n_positives]
+        )
+        if fitting and n_negatives:
+            most_candidates = max(most_candidates, max(fitting) + n_negatives)
+    if not samples:
+        why = "there is no text sample in it"
+    elif not most_candidates:
+        why = (
+            f"the largest possible number of positives is {most_positives}: give --positives "
+            f"{most_positives} or fewer, or 'all'"
+        )
+    elif settings.candidates != "all" and min(settings.candidates) > most_candidates:
+        why = (
+            f"the largest possible number of candidates is {most_candidates}: give --candidates "
+            f"{most_candidates} or fewer, or 'all' for as many as each sample has"
+        )
+    else:
+        why = (
+            "each N_c must be larger than its N_p, and a K no larger than N_c; the largest "
+            f"possible number of candidates is {most_candidates}"
+        )
+    raise DataError(f"{texts}: no row can be made with these settings; {why}.")
 
 
 def _versions() -> dict[str, str]:
@@ -240,11 +340,25 @@ def _versions() -> dict[str, str]:
 
 
 def _told(folder: Path) -> Manifest:
-    """Return the manifest of the rankings that a folder holds; nothing if it describes others."""
-    if not (folder / MANIFEST).exists() or not (folder / RANKED).exists():
+    """Return the manifest of the rankings that a folder holds; nothing where it has none.
+
+    Raises
+    ------
+    DataError
+        There are rankings that the manifest does not describe: they were not made here.
+    """
+    ranked, fresh = folder / RANKED, beside(folder / RANKED)
+    told = read_json(folder / MANIFEST) if (folder / MANIFEST).exists() else {}
+    if fresh.exists() and told.get("sha256") == sha256_of(fresh):
+        take_place(fresh, ranked)  # a run was killed just before this
+    if not ranked.exists():
         return {}
-    told = read_json(folder / MANIFEST)
-    return told if told.get("sha256") == sha256_of(folder / RANKED) else {}
+    if told.get("sha256") != sha256_of(ranked):
+        raise DataError(
+            f"{ranked} is not the file that {MANIFEST} describes: its rows were not made here, or "
+            "were changed since. Nothing was changed; move it away, or rank in another folder."
+        )
+    return {"texts": {}, **told}
 
 
 def _kept(told: Manifest, texts: str, codes: list[str]) -> dict[str, Any]:
@@ -277,9 +391,13 @@ class Vectors:
             self._base.execute("pragma journal_mode = wal")
             self._base.execute("create table if not exists model (described text)")
             self._base.execute(
-                "create table if not exists vectors (hash blob primary key, vector blob) "
-                "without rowid"
+                "create table if not exists vectors (hash blob primary key, vector blob, "
+                "cut integer) without rowid"
             )
+            columns = {row[1] for row in self._base.execute("pragma table_info(vectors)")}
+            if "cut" not in columns:  # made before texts that are cut were counted
+                self._base.execute("alter table vectors add column cut integer")
+            self._base.execute("create temp table used (hash blob primary key) without rowid")
             told = json.dumps(described, sort_keys=True, ensure_ascii=False)
             row = self._base.execute("select described from model").fetchone()
             if row is None:
@@ -302,15 +420,52 @@ class Vectors:
 
     def holds(self, key: bytes) -> bool:
         """Return whether there is a vector for a content hash."""
-        found = self._base.execute("select 1 from vectors where hash = ?", (key,)).fetchone()
-        return found is not None
+        return self._one(key) is not None
 
-    def add(self, keys: Sequence[bytes], vectors: np.ndarray) -> None:
-        """Store vectors, all or none."""
-        rows = zip(keys, (v.astype("<f4").tobytes() for v in vectors), strict=True)
+    def measured(self, key: bytes) -> bool:
+        """Return whether it is known of a text that has a vector if the model cut it."""
+        found = self._one(key)
+        return found is not None and found[0] is not None
+
+    def _one(self, key: bytes) -> tuple[int | None] | None:
+        row: tuple[int | None] | None = self._base.execute(
+            "select cut from vectors where hash = ?", (key,)
+        ).fetchone()
+        return row
+
+    def add(self, keys: Sequence[bytes], vectors: np.ndarray, cut: Sequence[bool] | None) -> None:
+        """Store vectors, all or none, with whether each text was cut, if that is known."""
+        known = [None] * len(keys) if cut is None else [int(one) for one in cut]
+        made = (v.astype("<f4").tobytes() for v in vectors)
+        self._write(
+            "insert or replace into vectors values (?, ?, ?)",
+            list(zip(keys, made, known, strict=True)),
+        )
+
+    def measure(self, keys: Sequence[bytes], cut: Sequence[bool]) -> None:
+        """Note which of the texts that have vectors were cut."""
+        self._write(
+            "update vectors set cut = ? where hash = ?",
+            list(zip(map(int, cut), keys, strict=True)),
+        )
+
+    def use(self, keys: Sequence[bytes]) -> None:
+        """Note which texts a ranking uses, each once."""
+        self._write("insert or ignore into used values (?)", [(key,) for key in keys])
+
+    def counted(self) -> dict[str, Any]:
+        """Return how many distinct texts are used and cut, and the share; None: not known."""
+        texts, cut, unknown = self._base.execute(
+            "select count(*), coalesce(sum(cut), 0), coalesce(sum(cut is null), 0) "
+            "from used join vectors using (hash)"
+        ).fetchone()
+        known = {"cut": cut, "share": cut / texts if texts else 0.0}
+        return {"texts": texts, **(dict.fromkeys(known) if unknown else known)}
+
+    def _write(self, command: str, rows: Sequence[tuple[Any, ...]]) -> None:
         try:
             with self._base:
-                self._base.executemany("insert or replace into vectors values (?, ?)", rows)
+                self._base.executemany(command, rows)
         except sqlite3.Error as error:
             raise DataError(f"{self._path.name} could not be written: {error}.") from None
 
@@ -377,6 +532,8 @@ def _encode(
 ) -> None:
     """Encode every distinct text that has no vector yet."""
     waiting: dict[bytes, tuple[str, str]] = {}
+    unmeasured: dict[bytes, str] = {}
+    cut = getattr(model, "cut", None)
     with tqdm(desc=f"encode {model.code}", unit=" texts", disable=None) as progress:
 
         def flush() -> None:
@@ -384,19 +541,35 @@ def _encode(
             progress.update(len(waiting))
             waiting.clear()
 
+        def measure() -> None:
+            if cut is not None and (told := cut(list(unmeasured.values()))) is not None:
+                vectors.measure(list(unmeasured), told)
+            unmeasured.clear()
+
         for record in _samples(texts):
             pairs, most_p, most_n = _used(record, settings)
             if not pairs:
                 continue
+            used: list[bytes] = []
             for name, kind, text in _documents(record, most_p, most_n):
                 worded = model.worded(text, kind)
                 key = _key(worded)
-                if key not in waiting and not vectors.holds(key):
+                used.append(key)
+                if key in waiting or key in unmeasured:
+                    continue
+                if not vectors.holds(key):
                     waiting[key] = (f"{name} of {record['id']}", worded)
+                elif cut is not None and not vectors.measured(key):
+                    unmeasured[key] = worded
+            vectors.use(used)
             if len(waiting) >= CHUNK:
                 flush()
+            if len(unmeasured) >= CHUNK:
+                measure()
         if waiting:
             flush()
+        if unmeasured:
+            measure()
 
 
 def _encode_chunk(
@@ -415,7 +588,8 @@ def _encode_chunk(
             f"Embedding {model.code} gave a vector that is not finite for {names[bad[0]]}{more}; "
             "nothing was ranked. A smaller batch or another device may help."
         )
-    vectors.add(list(waiting), made)
+    cut = getattr(model, "cut", None)
+    vectors.add(list(waiting), made, None if cut is None else cut(worded))
 
 
 def _rows(
@@ -455,6 +629,9 @@ def _sample_rows(
         order = ordered(similarity[index], [ties[i] for i in index])
         k = [k for k in settings.top_k if k <= nc]
         counts["numbers K above N_c, left out"] += len(settings.top_k) - len(k)
+        if not k:
+            counts["rows without any K, left out"] += 1
+            continue
         found = np.cumsum([i < np_ for i in order])
         counts["rows"] += 1
         yield {

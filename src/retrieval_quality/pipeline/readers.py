@@ -6,6 +6,7 @@ import heapq
 import json
 import re
 import unicodedata
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +17,15 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from retrieval_quality.errors import DataError
 from retrieval_quality.pipeline.files import Place, Record, records
 
 MAX_POSITIVES = 20
 MAX_NEGATIVES = 40
+PER_CATEGORY = 3
+"""Samples of an arXiv category: with about 150 categories some hundreds, as in the paper's data."""
 POOL = 5000
 """Passages of other questions from which the negatives of Natural Questions are borrowed."""
 
@@ -45,6 +50,10 @@ class Query:
         Negatives that come after all the others.
     extra : dict
         Further keys of the published record (``c1``, ``c2``, ``q2`` for arXiv).
+    name : str or None
+        The id that it was given, which it keeps; None to number it.
+    where : str
+        Where it stands, for a message.
     """
 
     key: str
@@ -54,6 +63,8 @@ class Query:
     negatives: list[str]
     easy: list[str] = field(default_factory=list)
     extra: dict[str, str] = field(default_factory=dict)
+    name: str | None = None
+    where: str = ""
 
 
 @dataclass
@@ -79,14 +90,20 @@ class Source:
         ``read(inputs, seed, drops)`` yields queries.
     licence, rule : str
         The licence of its texts; how positives and negatives come about.
+    formats : str
+        What its files may look like, for ``--help``.
     shuffled : bool
         Whether texts are put into an order drawn by the seed; otherwise they stay as given.
+    asks_again : bool
+        Whether one query makes several samples, with other texts each.
     """
 
-    read: Callable[[Sequence[Path], int, Drops], Iterator[Query]]
+    read: Callable[..., Iterator[Query]]
     licence: str
     rule: str
+    formats: str
     shuffled: bool = True
+    asks_again: bool = False
 
 
 def draw(seed: int, *parts: str) -> bytes:
@@ -247,29 +264,73 @@ def hotpotqa(
 
 # MS MARCO
 
+_POSITIVE = ("positive_passages", "positives", "positive", "pos")
+_NEGATIVE = ("negative_passages", "negatives", "negative", "neg")
+
 
 def msmarco(inputs: Sequence[Path], seed: int, drops: Drops) -> Iterator[Query]:
-    """Read MS MARCO question answering, v1.1 and v2.1, by rows or by columns."""
+    """Read MS MARCO: question answering v1.1 and v2.1, or lists of positive and negative passages.
+
+    The first by rows or by columns, the second as Tevatron and RankingGPT write it.
+    """
     for where, record in _each(inputs):
-        passages = _get(record, "passages", where, (list, dict))
-        if isinstance(passages, dict):
-            selected = _get(passages, "is_selected", where, list)
-            texts = _get(passages, "passage_text", where, list)
+        if "passages" in record or not any(key in record for key in _POSITIVE):
+            positives, negatives = _selected(record, where)
         else:
-            if not all(isinstance(p, dict) for p in passages):
-                raise DataError(f"{where}: a passage is not an object.")
-            selected = [p.get("is_selected") for p in passages]
-            texts = [p.get("passage_text") for p in passages]
-        texts = _strings(texts, "passage_text", where)
-        if len(selected) != len(texts) or not all(s in (0, 1) for s in selected):
-            raise DataError(f"{where}: is_selected must have one 0 or 1 for each passage.")
+            positives, negatives = (
+                _listed_passages(record, keys, where) for keys in (_POSITIVE, _NEGATIVE)
+            )
+        asked = "query_text" if "query" not in record and "query_text" in record else "query"
         yield Query(
             key=str(record.get("query_id", where.name)),
             subset="M",
-            text=_get(record, "query", where, str),
-            positives=[t for t, s in zip(texts, selected, strict=True) if s],
-            negatives=[t for t, s in zip(texts, selected, strict=True) if not s],
+            text=_get(record, asked, where, str),
+            positives=positives,
+            negatives=negatives,
         )
+
+
+def _selected(record: Record, where: Place) -> tuple[list[str], list[str]]:
+    """Return the passages of a record of question answering: those selected, and the others."""
+    passages = record.get("passages")
+    if isinstance(passages, str):
+        try:
+            passages = json.loads(passages)
+        except ValueError:
+            raise DataError(f"{where}: 'passages' is a text, but no JSON.") from None
+    passages = _get({**record, "passages": passages}, "passages", where, (list, dict))
+    if isinstance(passages, dict):
+        selected = _get(passages, "is_selected", where, list)
+        texts = _get(passages, "passage_text", where, list)
+    else:
+        if not all(isinstance(p, dict) for p in passages):
+            raise DataError(f"{where}: a passage is not an object.")
+        selected = [p.get("is_selected") for p in passages]
+        texts = [p.get("passage_text") for p in passages]
+    texts = _strings(texts, "passage_text", where)
+    if len(selected) != len(texts) or not all(
+        isinstance(s, int | float) and s in (0, 1) for s in selected
+    ):
+        raise DataError(f"{where}: is_selected must have one 0 or 1 for each passage.")
+    marked = list(zip(texts, selected, strict=True))
+    return [t for t, s in marked if s], [t for t, s in marked if not s]
+
+
+def _listed_passages(record: Record, keys: Sequence[str], where: Place) -> list[str]:
+    """Return the passages under the one of the keys that is there: texts, or objects with one."""
+    found = [key for key in keys if key in record]
+    if len(found) != 1:
+        told = " and ".join(found) or f"none of {', '.join(keys)}"
+        raise DataError(f"{where}: there is {told}; one list of passages is needed.")
+    value = record[found[0]]
+    texts: list[str] = []
+    for item in [value] if isinstance(value, str | dict) else _get(record, found[0], where, list):
+        text = item.get("text") if isinstance(item, dict) else item
+        if not isinstance(text, str):
+            raise DataError(f"{where}: a passage in '{found[0]}' has no text.")
+        title = item.get("title") if isinstance(item, dict) else None
+        texts.append(titled("" if title in (None, "-") else str(title), text))
+    return texts
 
 
 # Natural Questions
@@ -348,17 +409,22 @@ def _borrowed(
 
 
 def natural_questions(inputs: Sequence[Path], seed: int, drops: Drops) -> Iterator[Query]:
-    """Read Natural Questions in the layouts of dense passage retrieval.
+    """Read Natural Questions as its authors or the hub lay it out, or dense passage retrieval does.
 
     Read twice: first for the pool of passages that questions without negatives borrow from.
     """
     sample = Fewest(POOL)
     for where, record in _each(inputs):
+        if "long_answer_candidates" in record:
+            continue
         for text in _nq_positives(record, where):
             if visible(text):
                 sample.offer(draw(seed, text), text)
     pool = [(text, words(text)) for text in sample.values()]
     for where, record in _each(inputs):
+        if "long_answer_candidates" in record:
+            yield _original(record, where, drops)
+            continue
         question = _get(record, "question", where, str)
         answers = [words(a) for a in _strings(record.get("answers"), "answers", where)]
         answers = [a for a in answers if a.strip()]
@@ -373,6 +439,133 @@ def natural_questions(inputs: Sequence[Path], seed: int, drops: Drops) -> Iterat
                 continue
             easy = _borrowed(question, positives, answers, pool, seed)
         yield Query(question, "N", question, positives, hard, easy)
+
+
+Span = tuple[int, int]
+
+
+def _original(record: Record, where: Place, drops: Drops) -> Query:
+    """Read a line of Natural Questions itself: a page in tokens, and candidates for a long answer.
+
+    Positives are the candidates that an annotator chose as the long answer; negatives are the
+    other outermost candidates of the page, but for those that contain a short answer. Where two
+    people chose spans that overlap, the one that was chosen more often stands for both, or else
+    the shorter.
+    """
+    asked = record.get("question")
+    text = asked.get("text") if isinstance(asked, dict) else record.get("question_text")
+    if not isinstance(text, str):
+        raise DataError(f"{where}: 'question_text' is missing; is this a file of the named source?")
+    tokens, title = _page(record, where)
+    candidates = _spans(record["long_answer_candidates"], "a candidate", len(tokens), where)
+    annotations = record.get("annotations")
+    if isinstance(annotations, dict):
+        chosen = annotations.get("long_answer")
+    else:
+        annotations = _get(record, "annotations", where, list)
+        if not all(isinstance(one, dict) for one in annotations):
+            raise DataError(f"{where}: an annotation is not an object.")
+        chosen = [one.get("long_answer") for one in annotations]
+    votes = Counter(
+        span for span, _ in _spans(chosen, "a long answer", len(tokens), where) if span[0] >= 0
+    )
+    positives: list[Span] = []
+    for span in sorted(votes, key=lambda s: (-votes[s], s[1] - s[0], s)):
+        if any(_overlap(span, other) for other in positives):
+            drops.labels["long answer that overlaps another"] += 1
+        else:
+            positives.append(span)
+    outermost: list[Span] = []
+    for span, top in sorted(candidates, key=lambda c: (c[0][0], -c[0][1])):
+        if top and not any(_overlap(span, other) for other in (*positives, *outermost[-1:])):
+            outermost.append(span)
+    answers = {words(_joined(tokens, span)) for span in _short_answers(annotations, tokens, where)}
+    own, others = (
+        [titled(title, _joined(tokens, span)) for span in spans]
+        for spans in (sorted(positives), outermost)
+    )
+    bare = [t for t in others if not any(a.strip() and a in words(t) for a in answers)]
+    drops.texts["holds a short answer, but nobody chose it"] += len(others) - len(bare)
+    key = str(record.get("example_id", record.get("id", where.name)))
+    return Query(key, "N", text, own, bare)
+
+
+def _short_answers(annotations: Any, tokens: list[str], where: Place) -> set[Span]:
+    """Return the spans of the short answers of all annotations."""
+    if isinstance(annotations, dict):
+        told = annotations.get("short_answers") or []
+    else:
+        told = [one.get("short_answers") or [] for one in annotations]
+    if not isinstance(told, list):
+        raise DataError(f"{where}: 'short_answers' is {type(told).__name__}, not a list.")
+    return {
+        span
+        for one in told
+        for span, _ in _spans(one, "a short answer", len(tokens), where)
+        if span[0] >= 0
+    }
+
+
+def _page(record: Record, where: Place) -> tuple[list[str], str]:
+    """Return the tokens of a page, blank where they are markup, and its title."""
+    page = record.get("document")
+    if isinstance(page, dict):
+        tokens = page.get("tokens")
+        title = page.get("title")
+    else:
+        tokens, title = record.get("document_tokens"), record.get("document_title")
+        if tokens is None and isinstance(record.get("document_text"), str):
+            tokens = [
+                {"token": word, "html_token": word[:1] == "<" and word[-1:] == ">"}
+                for word in record["document_text"].split(" ")
+            ]
+    if isinstance(tokens, dict):
+        words, marks = tokens.get("token"), tokens.get("is_html")
+    elif isinstance(tokens, list) and all(isinstance(t, dict) for t in tokens):
+        words = [t.get("token") for t in tokens]
+        marks = [t.get("html_token", t.get("is_html", False)) for t in tokens]
+    else:
+        words, marks = None, None
+    words = _strings(words, "the tokens of the page", where)
+    if not isinstance(marks, list) or len(marks) != len(words):
+        raise DataError(f"{where}: each token needs a mark that says whether it is HTML.")
+    blanked = ["" if mark else word for word, mark in zip(words, marks, strict=True)]
+    return blanked, title if isinstance(title, str) else ""
+
+
+def _spans(value: Any, what: str, most: int, where: Place) -> list[tuple[Span, bool]]:
+    """Return spans of tokens, and whether each is outermost; from objects or from columns."""
+    if isinstance(value, dict):
+        columns = [value.get(key) for key in ("start_token", "end_token", "top_level")]
+        if columns[2] is None and isinstance(columns[0], list):
+            columns[2] = [True] * len(columns[0])
+        if not all(isinstance(c, list) for c in columns) or len({len(c) for c in columns}) > 1:  # type: ignore[arg-type]
+            raise DataError(f"{where}: the columns of {what} do not fit.")
+        rows = list(zip(*columns, strict=True))  # type: ignore[arg-type]
+    elif isinstance(value, list) and all(isinstance(one, dict) for one in value):
+        rows = [
+            (one.get("start_token"), one.get("end_token"), one.get("top_level", True))
+            for one in value
+        ]
+    else:
+        raise DataError(f"{where}: {what} must have start_token and end_token.")
+    for start, end, _ in rows:
+        whole = type(start) is int and type(end) is int
+        if not whole or not (start == end == -1 or 0 <= start < end <= most):
+            raise DataError(
+                f"{where}: {what} goes from {start} to {end}, but the page has {most} tokens."
+            )
+    return [((start, end), bool(top)) for start, end, top in rows]
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
+
+
+def _joined(tokens: list[str], span: Span) -> str:
+    text = " ".join(word for word in tokens[slice(*span)] if word)
+    text = text.replace("``", '"').replace("''", '"')
+    return re.sub(r" (?=[.,;:!?)\]%]|'s\b|n't\b)|(?<=[(\[]) ", "", text)
 
 
 # arXiv
@@ -443,56 +636,112 @@ def related(
     return None if best is None else best[2]
 
 
-def _papers(inputs: Sequence[Path]) -> Iterator[tuple[str, set[str], str]]:
-    for where, record in _each(inputs):
+def _papers(
+    inputs: Sequence[Path], newest: dict[str, tuple[int, int]]
+) -> Iterator[tuple[str, set[str], str]]:
+    """Yield the papers: id without version, categories, abstract; of several versions the last."""
+    for number, (where, record) in enumerate(_each(inputs)):
         codes = set(_get(record, "categories", where, str).split())
         abstract = " ".join(_get(record, "abstract", where, str).split())
-        yield str(record.get("id", where.name)), codes, abstract
+        paper, version = versioned(str(record.get("id", where.name)))
+        if newest.get(paper, (version, -number)) == (version, -number):
+            yield paper, codes, abstract
+
+
+def versioned(name: str) -> tuple[str, int]:
+    """Return a paper's id without its version, and the version; 0 where it has none.
+
+    Examples
+    --------
+    >>> versioned("1410.2282v3"), versioned("math/0211159"), versioned("arXiv:2101.00001V2")
+    (('1410.2282', 3), ('math/0211159', 0), ('2101.00001', 2))
+    """
+    bare = re.sub(r"^\s*arxiv:\s*", "", name, flags=re.IGNORECASE).strip()
+    found = re.fullmatch(r"(.*\d)[vV](\d{1,4})", bare)
+    return (found[1], int(found[2])) if found else (bare, 0)
+
+
+def _newest(inputs: Sequence[Path], drops: Drops) -> dict[str, tuple[int, int]]:
+    """Return, for papers that are there more than once, the last version and its (first) place.
+
+    Ids are held as 8 bytes each, so that the whole snapshot needs some 20 MB.
+    """
+    held = array("Q")
+    for where, record in _each(inputs):
+        told = versioned(str(record.get("id", where.name)))[0].encode("utf-8", "surrogatepass")
+        held.append(int.from_bytes(blake2b(told, digest_size=8).digest(), "big"))
+    values, counts = np.unique(np.frombuffer(held, dtype=np.uint64), return_counts=True)
+    again = set(values[counts > 1].tolist())
+    newest: dict[str, tuple[int, int]] = {}
+    seen = 0
+    for number, (where, record) in enumerate(_each(inputs) if again else ()):
+        paper, version = versioned(str(record.get("id", where.name)))
+        told = paper.encode("utf-8", "surrogatepass")
+        if int.from_bytes(blake2b(told, digest_size=8).digest(), "big") in again:
+            seen += 1
+            newest[paper] = max(newest.get(paper, (-1, 0)), (version, -number))
+    drops.texts["another version of the same paper"] += seen - len(newest)
+    return newest
 
 
 def _withdrawn(abstract: str) -> bool:
     return len(abstract) < 300 and "withdrawn" in abstract.casefold()
 
 
-def arxiv(inputs: Sequence[Path], seed: int, drops: Drops) -> Iterator[Query]:
-    """Read arXiv's metadata snapshot, twice: to find related categories, then their abstracts."""
+def arxiv(
+    inputs: Sequence[Path], seed: int, drops: Drops, *, per_category: int = PER_CATEGORY
+) -> Iterator[Query]:
+    """Read arXiv's metadata snapshot: versions, then related categories, then their abstracts.
+
+    The samples of a category have no text in common; a further one is made where texts are left.
+    """
     names = taxonomy()
+    newest = _newest(inputs, drops)
     sizes: Counter[str] = Counter()
     shared: Counter[tuple[str, str]] = Counter()
-    for _, codes, _ in _papers(inputs):
+    for _, codes, _ in _papers(inputs, newest):
         sizes.update(codes)
         shared.update((a, b) for a in codes for b in codes if a != b)
     drops.queries["category without a name"] += sum(code not in names for code in sizes)
     pairs: dict[str, str] = {}
+    named: set[str] = set()
     for code in sorted(c for c in sizes if c in names):
         other = related(code, names, sizes, shared)
-        if other is None:
+        if names[code] in named:
+            drops.queries["another code of a category"] += 1
+        elif other is None:
             drops.queries["no related category"] += 1
         else:
+            named.add(names[code])
             pairs[code] = other
-    positives, negatives = _abstracts(inputs, seed, pairs, drops)
+    papers = _papers(inputs, newest)
+    positives, negatives = _abstracts(papers, seed, pairs, per_category, drops)
     for code, other in pairs.items():
         extra = {"c1": code.lower(), "c2": other.lower(), "q2": category_query(names[other])}
-        yield Query(
-            code,
-            "A",
-            category_query(names[code]),
-            positives[code].values(),
-            negatives[code].values(),
-            extra=extra,
-        )
+        of, against = positives[code].values(), negatives[code].values()
+        for part in range(per_category):
+            own = of[part * MAX_POSITIVES : (part + 1) * MAX_POSITIVES]
+            others = against[part * MAX_NEGATIVES : (part + 1) * MAX_NEGATIVES]
+            if part and (len(own) < 2 or not others):
+                break
+            key = f"{code}#{part}" if part else code
+            yield Query(key, "A", category_query(names[code]), own, others, extra=dict(extra))
 
 
 def _abstracts(
-    inputs: Sequence[Path], seed: int, pairs: dict[str, str], drops: Drops
+    papers: Iterator[tuple[str, set[str], str]],
+    seed: int,
+    pairs: dict[str, str],
+    per_category: int,
+    drops: Drops,
 ) -> tuple[dict[str, Fewest], dict[str, Fewest]]:
     """Draw, for each category, abstracts in it alone and in its related category alone."""
     relating: defaultdict[str, list[str]] = defaultdict(list)
     for code, other in pairs.items():
         relating[other].append(code)
-    positives = {code: Fewest(MAX_POSITIVES) for code in pairs}
-    negatives = {code: Fewest(MAX_NEGATIVES) for code in pairs}
-    for paper, codes, abstract in _papers(inputs):
+    positives = {code: Fewest(per_category * MAX_POSITIVES) for code in pairs}
+    negatives = {code: Fewest(per_category * MAX_NEGATIVES) for code in pairs}
+    for paper, codes, abstract in papers:
         if not visible(abstract):
             drops.texts["blank"] += 1
             continue
@@ -513,49 +762,115 @@ def _abstracts(
 
 
 def own_texts(inputs: Sequence[Path], seed: int, drops: Drops) -> Iterator[Query]:
-    """Read records with ``q``, ``p``, ``n`` and, if there is one, ``id``: one's own texts."""
+    """Read records with ``q``, ``p``, ``n`` and, if there is one, ``id``: one's own texts.
+
+    An id is kept as it is, or refused with the place of its record.
+    """
+    given: dict[str, str] = {}
     for where, record in _each(inputs):
-        name = str(record.get("id", where.name))
-        subset, _, number = name.rpartition("-")
+        name = own_id(record.get("id"), where)
+        if name is not None and name in given:
+            raise DataError(f"{where}: the id {name!r} was given to {given[name]} already.")
+        if name is not None:
+            given[name] = where.brief
         texts = {key: _strings(record.get(key), f"'{key}'", where) for key in ("p", "n")}
         yield Query(
-            key=name,
-            subset=subset if subset and number.isdecimal() else "T",
+            key=where.name if name is None else name,
+            subset="T" if name is None else name.rpartition("-")[0],
             text=_get(record, "q", where, str),
             positives=texts["p"],
             negatives=texts["n"],
+            name=name,
+            where=where.brief,
         )
 
 
+def own_id(value: Any, where: object) -> str | None:
+    """Return the id of a record of one's own; None where there is none.
+
+    Parameters
+    ----------
+    value : object
+        As it stands in the record.
+    where : object
+        The record's place, for the message.
+
+    Raises
+    ------
+    DataError
+        It is not of the form NAME-NUMBER that the published data have: what stands before the
+        first ``-`` is the dataset that the book groups by.
+
+    Examples
+    --------
+    >>> own_id("my-wiki-7", ""), own_id(None, "")
+    ('my-wiki-7', None)
+    """
+    if value is None:
+        return None
+    if not isinstance(value, str) or not re.fullmatch(r"\w[\w.+ -]*-[0-9]{1,18}", value):
+        raise DataError(
+            f"{where}: the id {value!r} is not of the form NAME-NUMBER, such as 'kb-17': what "
+            "stands before the first '-' is the dataset that the book groups by. Rename it, or "
+            "leave `id` out to have one given."
+        )
+    return value
+
+
 _HOTPOT = "CC BY-SA 4.0"
+_HOTPOT_FORMATS = (
+    "HotpotQA in the distractor setting (train or dev), as its authors or the hub lay it out"
+)
 SOURCES = {
     "arxiv": Source(
         arxiv,
         "CC0 (the metadata)",
         "query: the category's name; positives: abstracts listed in it and not in the related "
         "category; negatives: the reverse; related: the category of the same archive (of any, "
-        "where none shares a paper) with the largest share of papers in common",
+        "where none shares a paper) with the largest share of papers in common; of several "
+        "versions of a paper the last; several samples a category, with other texts each",
+        "the metadata snapshot: id, categories, abstract",
+        asks_again=True,
     ),
     "hotpotqa-paragraphs": Source(
         partial(hotpotqa, sentences=False),
         _HOTPOT,
         "positives: the supporting paragraphs, with their titles; negatives: all other paragraphs",
+        _HOTPOT_FORMATS,
     ),
     "hotpotqa-sentences": Source(
         partial(hotpotqa, sentences=True),
         _HOTPOT,
         "positives: the supporting sentences, with their titles; negatives: all other sentences",
+        _HOTPOT_FORMATS,
     ),
     "msmarco": Source(
         msmarco,
         "MS MARCO terms: non-commercial research only, do not redistribute",
         "positives: the selected passages; negatives: the others",
+        "question answering v1.1 or v2.1 (query, passages with is_selected), by rows or by "
+        "columns; or query with positive_passages and negative_passages (Tevatron, RankingGPT)",
     ),
     "nq": Source(
         natural_questions,
         "CC BY-SA 3.0",
-        "positives: the relevant passages; negatives: hard ones before others; where there are "
-        "none, passages of other questions that contain none of the answers",
+        "positives: the relevant passages (in the original: the long answers that annotators "
+        "chose); negatives: hard ones before others (in the original: the other outermost "
+        "candidates of the page that hold no short answer); where there are none, passages of "
+        "other questions that contain none of the answers",
+        "the original lines (document_tokens or document_text, long_answer_candidates, "
+        "annotations; the dev set has five annotations a question, the training set one, which "
+        "is too few for a sample), the hub's rows, or the layouts of dense passage retrieval "
+        "(positive_ctxs, hard_negative_ctxs; or ctxs with isgold)",
     ),
-    "texts": Source(own_texts, "as its owner says", "as given, in the order given", shuffled=False),
+    "texts": Source(
+        own_texts,
+        "as its owner says",
+        "as given, in the order given",
+        "your own: q (a question), p (texts that answer it), n (texts that do not), and id "
+        "(NAME-NUMBER) if you have one",
+        shuffled=False,
+    ),
 }
+FILES = "JSON (an array, or columns), JSON lines, or Parquet; gzip or not; UTF-8"
+"""Files that a source can be read from, for ``--help``."""

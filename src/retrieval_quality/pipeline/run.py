@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -34,22 +35,22 @@ from typing import Any
 
 import yaml
 
-from retrieval_quality.errors import DataError, UsageError
+from retrieval_quality.errors import UsageError
 from retrieval_quality.pipeline import answer as answering
 from retrieval_quality.pipeline import grade as grading
 from retrieval_quality.pipeline import prompts
 from retrieval_quality.pipeline.answer import Asking
-from retrieval_quality.pipeline.files import read_json, write_json
+from retrieval_quality.pipeline.files import existing, placed, read_json, working, write_json
 from retrieval_quality.pipeline.grade import Counts, Judging, export
 from retrieval_quality.pipeline.rows import RANKED, TEXTS, Record, read_ranked, read_texts
 from retrieval_quality.pipeline.settings import Settings
-from retrieval_quality.pipeline.store import Store, canonical
+from retrieval_quality.pipeline.store import Store
 
 __all__ = ["export", "read_config", "run", "status", "status_text"]
 
 MANIFEST = "run.json"
 SECTIONS = ("out", "corpus", "rank", "answer", "grade")
-_CORPUS = ("source", "input", "limit", "seed")
+_CORPUS = ("source", "input", "limit", "seed", "per_category")
 _ANSWER = ("ideal", "prompt", "controls", "control_seed")
 _GRADE = ("output", "few_shot", "prompt", "repeats")
 
@@ -79,11 +80,19 @@ def run(config: Path | str) -> Path:
         A stage could not be finished; run it again to go on.
     """
     told = read_config(config)
-    base = Path(config).resolve().parent
-    folder = (base / told["out"]).resolve()
-    if _fingerprint(told, base, folder) == _finished(folder):
+    folder = Path(told["out"]).resolve()
+    if not told["corpus"]:
+        existing(folder)
+    if _fingerprint(told, folder) == _finished(folder):
         return folder
-    _corpus(told["corpus"], base, folder)
+    with working(folder, "pipeline run"):
+        _stages(told, folder)
+    return folder
+
+
+def _stages(told: Mapping[str, Any], folder: Path) -> None:
+    """Go through the stages of a configuration."""
+    _corpus(told["corpus"], folder)
     if "rank" in told:
         from retrieval_quality.pipeline import rank
 
@@ -95,21 +104,21 @@ def run(config: Path | str) -> Path:
     grading.grade(folder, settings, **more)
     with Store(folder) as store:
         if not store.open_failures():
-            write_json(folder / MANIFEST, _fingerprint(told, base, folder))
-    return folder
+            write_json(folder / MANIFEST, _fingerprint(told, folder))
 
 
 def _finished(folder: Path) -> Record | None:
     return read_json(folder / MANIFEST) if (folder / MANIFEST).is_file() else None
 
 
-def _fingerprint(told: Mapping[str, Any], base: Path, folder: Path) -> Record:
+def _fingerprint(told: Mapping[str, Any], folder: Path) -> Record:
     """Return what tells a finished run from one that must go on: settings, prompts, files."""
-    inputs = [base / name for part in told["corpus"] for name in _listed(part["input"])]
+    inputs = [Path(name) for part in told["corpus"] for name in part["input"]]
     made = [folder / name for name in (TEXTS, RANKED, *grading.FILES)]
     versions = [_version(folder / one.MANIFEST) for one in (answering, grading)]
     files = {str(path): _state(path) for path in (*inputs, *made)}
-    digest = hashlib.sha256(canonical(told).encode()).hexdigest()  # it may hold what is secret
+    text = yaml.safe_dump(told, sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()  # it may hold what is secret
     return {"config": digest, "prompts": versions, "files": files}
 
 
@@ -127,16 +136,12 @@ def _state(path: Path) -> list[int] | None:
     return [path.stat().st_size, path.stat().st_mtime_ns] if path.is_file() else None
 
 
-def _listed(value: Any) -> list[str]:
-    return [value] if isinstance(value, str) else list(value)
-
-
-def _corpus(parts: Iterable[Mapping[str, Any]], base: Path, folder: Path) -> None:
+def _corpus(parts: Iterable[Mapping[str, Any]], folder: Path) -> None:
     from retrieval_quality.pipeline import corpus
 
     for part in parts:
-        inputs = [base / name for name in _listed(part["input"])]
-        more = {name: part[name] for name in ("limit", "seed") if name in part}
+        inputs = [Path(name) for name in part["input"]]
+        more = {name: part[name] for name in _CORPUS[2:] if name in part}
         corpus.build(part["source"], inputs, folder, append=True, **more)
 
 
@@ -173,28 +178,30 @@ def read_config(path: Path | str) -> dict[str, Any]:
         raise UsageError(f"The configuration {path} must be keys and values: {_list(SECTIONS)}.")
     _known(told, SECTIONS, f"{path}")
     _needed(told, ("out", "answer", "grade"), f"{path}")
-    if not isinstance(told["out"], str):
+    if not isinstance(told["out"], str) or not told["out"].strip():
         raise UsageError(f"{path}: `out` must name a folder.")
-    told = dict(told)
-    told["corpus"] = [_corpus_part(part, f"{path}: corpus") for part in _several(told, "corpus")]
+    told, base = dict(told), Path(path).resolve().parent
+    told["out"] = str(placed(told["out"], base))
+    parts = _several(told, "corpus")
+    told["corpus"] = [_corpus_part(part, base, f"{path}: corpus") for part in parts]
     for section, names in (("answer", _ANSWER), ("grade", _GRADE)):
         if not isinstance(told[section], dict):
             raise UsageError(f"{path}: `{section}` must be keys and values.")
         try:
-            told[section] = _placed(told[section], Path(path).resolve().parent)
+            told[section] = _placed(told[section], base)
             _split(told[section], names)
         except UsageError as error:
             own = f" `{section}` also takes {_list(names)}."
             raise UsageError(f"{path}: {section}: {error}{own}") from None
     if "rank" in told:
-        told["rank"] = _rank_part(told["rank"], f"{path}: rank")
+        told["rank"] = _rank_part(told["rank"], base, f"{path}: rank")
     return told
 
 
 def _placed(section: Mapping[str, Any], base: Path) -> dict[str, Any]:
     """Take a price table's path from the folder of the configuration."""
     prices = section.get("prices")
-    return {**section, **({"prices": str(base / prices)} if isinstance(prices, str) else {})}
+    return {**section, **({"prices": str(placed(prices, base))} if isinstance(prices, str) else {})}
 
 
 def _several(told: Mapping[str, Any], section: str) -> list[Any]:
@@ -202,15 +209,24 @@ def _several(told: Mapping[str, Any], section: str) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _corpus_part(part: Any, where: str) -> dict[str, Any]:
+def _corpus_part(part: Any, base: Path, where: str) -> dict[str, Any]:
+    from retrieval_quality.pipeline import corpus
+
     if not isinstance(part, dict):
         raise UsageError(f"{where}: give `source` and `input`.")
     _known(part, _CORPUS, where)
     _needed(part, ("source", "input"), where)
-    return part
+    inputs = [part["input"]] if isinstance(part["input"], str) else part["input"]
+    if not isinstance(inputs, list) or not all(isinstance(name, str) for name in inputs):
+        raise UsageError(f"{where}: `input` must be a file or a list of files.")
+    try:
+        corpus.check(part["source"], **{name: part[name] for name in _CORPUS[2:] if name in part})
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+    return {**part, "input": [str(placed(name, base)) for name in inputs]}
 
 
-def _rank_part(part: Any, where: str) -> dict[str, Any]:
+def _rank_part(part: Any, base: Path, where: str) -> dict[str, Any]:
     from retrieval_quality.pipeline import rank
 
     if not isinstance(part, dict):
@@ -218,11 +234,28 @@ def _rank_part(part: Any, where: str) -> dict[str, Any]:
     names = [name for name in inspect.signature(rank.rank).parameters if name != "folder"]
     _known(part, names, where)
     _needed(part, ("embeddings",), where)
-    for name in ("candidates", "positives", "top_k"):
+    given = part["embeddings"]
+    embeddings = [given] if isinstance(given, str) else given
+    if not isinstance(embeddings, list) or not all(isinstance(one, str) for one in embeddings):
+        raise UsageError(f"{where}: `embeddings` must be a list of names or folders.")
+    for name, least in (("candidates", 2), ("positives", 2), ("top_k", 1)):
         if name in part:
-            rank.whole_numbers(part[name], f"{where}: {name}", all_allowed=name != "top_k")
-    embeddings = part["embeddings"]
-    return {**part, "embeddings": [embeddings] if isinstance(embeddings, str) else embeddings}
+            rank.whole_numbers(
+                part[name], f"{where}: {name}", low=least, all_allowed=name != "top_k"
+            )
+    try:
+        embeddings = [_embedding(one, base) for one in embeddings]
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+    return {**part, "embeddings": embeddings}
+
+
+def _embedding(text: str, base: Path) -> str:
+    """Take an embedding's folder, if it is one, from the folder of the configuration."""
+    alias, equals, model = text.partition("=") if "=" in text else ("", "", text)
+    folder = placed(model.strip(), base)
+    meant = re.match(r"[.~/\\]|[A-Za-z]:", model.strip()) or folder.is_dir()
+    return f"{alias}{equals}{folder}" if meant else text
 
 
 def _known(told: Mapping[str, Any], names: Iterable[str], where: str) -> None:
@@ -255,7 +288,9 @@ def status(folder: Path | str) -> Record:
     Returns
     -------
     dict
-        ``folder``; ``texts`` and ``ranked`` (rows, None where the file is missing); ``answer``
+        ``folder``; ``texts`` and ``ranked`` (rows, None where the file is missing); ``embeddings``
+        (by code, as `rank` records them: prefixes, and ``texts``, ``cut`` and ``share`` of them
+        cut at the model's ``limit`` of tokens); ``answer``
         (distinct calls: ``done``, ``failed`` by reason, ``left``); ``graded`` and ``controls``
         (rows: ``graded``, ``ungraded``, ``ungraded_by_reason``, ``left``); ``spent`` by stage.
         Stages that have not begun are None.
@@ -265,11 +300,9 @@ def status(folder: Path | str) -> Record:
     DataError
         There is no such folder, or a file in it is broken.
     """
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise DataError(f"There is no folder {folder}.")
+    folder = existing(folder)
     told: Record = dict.fromkeys(
-        ("folder", "texts", "ranked", "answer", "graded", "controls", "spent")
+        ("folder", "texts", "ranked", "embeddings", "answer", "graded", "controls", "spent")
     )
     told["folder"] = str(folder)
     if (folder / TEXTS).is_file():
@@ -277,6 +310,7 @@ def status(folder: Path | str) -> Record:
         told["texts"] = len(texts)
         if (folder / RANKED).is_file():
             told["ranked"] = sum(1 for _ in read_ranked(folder, texts))
+            told["embeddings"] = _embeddings(folder)
     if not (folder / answering.MANIFEST).is_file():
         return told
     with Store(folder) as store:
@@ -288,6 +322,21 @@ def status(folder: Path | str) -> Record:
             if judging.asking.controls:
                 told["controls"] = _graded(judging, store, control=True)
     return told
+
+
+def _embeddings(folder: Path) -> Record | None:
+    """Return what is recorded of the embeddings that ranked a folder; None where nothing is."""
+    record = folder / "rank.json"
+    told = read_json(record) if record.is_file() else {}
+    cut, named = told.get("texts"), told.get("embeddings")
+    if not isinstance(cut, dict) or not isinstance(named, dict):
+        return None
+    prefixes = ("query_prefix", "passage_prefix", "prefixes_from")
+    return {
+        code: {**{name: one[name] for name in prefixes if name in one}, **cut.get(code, {})}
+        for code, one in named.items()
+        if isinstance(one, dict)
+    }
 
 
 def _answered(asking: Asking, store: Store) -> Record:
@@ -326,6 +375,7 @@ def status_text(told: Mapping[str, Any]) -> str:
     lines = [str(told["folder"])]
     for name in ("texts", "ranked"):
         lines.append(f"{name}: {'not begun' if told.get(name) is None else told[name]}")
+    lines += [_embedding_text(code, one) for code, one in (told.get("embeddings") or {}).items()]
     answer = told.get("answer")
     if answer is None:
         lines.append("answer: not begun")
@@ -350,3 +400,22 @@ def status_text(told: Mapping[str, Any]) -> str:
             f"spent on {stage}: ${spent['cost']:.4f} for {spent['calls']} calls, {tokens}{unknown}"
         )
     return "\n".join(lines)
+
+
+def _embedding_text(code: str, told: Mapping[str, Any]) -> str:
+    """Say of an embedding how many texts it cut, and what was put before them.
+
+    Examples
+    --------
+    >>> print(_embedding_text("AM", {"texts": 40, "cut": 10, "share": 0.25, "limit": 128}))
+      AM: 10 of 40 texts (25.0%) cut at 128 tokens; no prefixes
+    """
+    if told.get("cut") is None:
+        cut = "not known how many texts were cut"
+    else:
+        cut = f"{told['cut']} of {told['texts']} texts ({told['share']:.1%}) cut"
+        cut += f" at {told['limit']} tokens" if told.get("limit") else ""
+    query, passage = told.get("query_prefix") or "", told.get("passage_prefix") or ""
+    prefixes = f"prefixes {query!r} and {passage!r}" if query or passage else "no prefixes"
+    source = f" ({told['prefixes_from']})" if told.get("prefixes_from") else ""
+    return f"  {code}: {cut}; {prefixes}{source}"

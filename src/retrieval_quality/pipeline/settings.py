@@ -133,7 +133,10 @@ class Settings:
                 raise UsageError(f"`{name}` is not a setting of a model: {', '.join(known)}.")
         if "model" not in mapping:
             raise UsageError("`model` is missing: give the name the server knows it by.")
-        given = dict(mapping)
+        given: dict[str, Any] = {  # 0.0 is 0: what asks the same must have the same key
+            name: int(value) if isinstance(value, float) and value.is_integer() else value
+            for name, value in mapping.items()
+        }
         if isinstance(given.get("omit"), list):
             given["omit"] = tuple(given["omit"])
         return cls(**given)

@@ -21,6 +21,7 @@ import pandas as pd
 
 from retrieval_quality import markup
 from retrieval_quality.errors import RetrievalQualityError, UsageError
+from retrieval_quality.text import escape
 
 FOLDER = Path(__file__).parent
 TEXTS = FOLDER / "texts.json"
@@ -85,7 +86,7 @@ class Demo:
             columns=["what", "value"],
         )
         kind = "Live run." if self.live else "Stored run."
-        body = f"<p><strong>{kind}</strong> {markup.escape(self.note)}</p>"
+        body = f"<p><strong>{kind}</strong> {escape(self.note)}</p>"
         return Shown(body + markup.table(frame, "provenance of the run"), f"{kind} {self.note}")
 
     def questions(self) -> Shown:
