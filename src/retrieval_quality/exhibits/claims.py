@@ -41,6 +41,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -446,7 +447,7 @@ class Ledger:
         grades = agreement.read_grades(human)
         if len(grades) < 2:
             return None
-        same = self.dataset.same_query() if hasattr(self.dataset, "same_query") else {}
+        same = self.dataset.same_query()
         there = human["id"].astype(str) if "id" in human else pd.Series(map(str, range(len(human))))
         units = there.map(lambda name: same.get(name, name)).to_numpy()
         names, place = np.unique(units, return_inverse=True)
@@ -1088,8 +1089,8 @@ CLAIMS: tuple[Claim, ...] = (
         9,
         "Section 2.1",
         "T_u is equivalent to T up to a reparameterisation of α.",
-        "At one K: algebra, for both rise with n_p. Across K: whether some α of each puts 1 positive "
-        "of K = 2 ahead of 2 positives of K = 4. The mean of T_u − T is shown beside it.",
+        "At one K: algebra, for both rise with n_p. Across K: whether some α of each puts 1 "
+        "positive of K = 2 ahead of 2 positives of K = 4. The mean of T_u − T is shown beside it.",
         "Two retrievals that one of the measures can order in a way that the other never does.",
         (10, 11, 12),
         _tu_is_t,
@@ -1417,3 +1418,104 @@ def _correct(judged: list[dict[str, Any]]) -> None:
 
 def _plain(value: float) -> float | None:
     return round(float(value), 6) if np.isfinite(value) else None
+
+
+# --- in words -----------------------------------------------------------------------------------
+
+_KIND_NAMES = {"foreign": "of the other datasets", "crossfit": "cross-fitted", "best": "the best"}
+
+
+def told(claim: dict[str, Any]) -> dict[str, str]:
+    """Say of a judged claim what goes beyond its verdict, for a page.
+
+    Parameters
+    ----------
+    claim : dict
+        From `evaluate`.
+
+    Returns
+    -------
+    dict of str to str
+        Text by heading; empty where there is nothing to say.
+    """
+    at = "; ".join(f"{_KIND_NAMES[kind]}: {word}" for kind, word in claim["verdicts"].items())
+    moved = [
+        f"{name.replace('_', ' ')} {value}: {word}"
+        for name, words in claim["sensitivity"].items()
+        for value, word in words.items()
+        if word != claim["verdict"]
+    ]
+    limits = "; ".join(moved) or "the verdict stays with each of our limits moved either way"
+    if not claim["sensitivity"]:
+        limits = "no limit of ours is used"
+    sure = ""
+    if claim["p_holm"] is not None:
+        stands = claim["verdict"] != "holds" or claim["p_holm"] <= ONE_SIDE
+        sure = f"p = {claim['p_value']:.4f}, over all claims tested {claim['p_holm']:.4f}"
+        sure += "" if stands else ": it does not hold once the number of claims is counted"
+    return {
+        "At the α": at if len(set(claim["verdicts"].values())) > 1 else f"{at} (all alike)",
+        "With other limits": limits,
+        "Corrected": sure,
+        "Missing": "; ".join(claim["missing"]),
+    }
+
+
+def calibration() -> pd.DataFrame | None:
+    """Give the result of the calibration benchmark, which lies in a checkout; None without one.
+
+    Returns
+    -------
+    DataFrame or None
+        As ``benchmarks/claims_calibration.py`` writes it: one row a claim and law.
+    """
+    path = Path(__file__).parents[3] / "benchmarks" / "results" / "claims_calibration.csv"
+    return pd.read_csv(path) if path.is_file() else None
+
+
+def calibration_notes(found: pd.DataFrame) -> list[str]:
+    """Say how often claims held under laws that do not support them, and under one that does.
+
+    Parameters
+    ----------
+    found : DataFrame
+        From `calibration`.
+
+    Returns
+    -------
+    list of str
+        One sentence a law with claims that were asked of it, and one on the edge.
+    """
+    notes = []
+    for law, part in found[found["claim"] != 9].groupby("law", sort=False):
+        worlds = f"{part['worlds'].min()} to {part['worlds'].max()} worlds"
+        if part["worlds"].nunique() == 1:
+            worlds = f"{part['worlds'].max()} worlds"
+        wrong = part[part["refuted"] & (part["holds"] > MOST_WRONG)]
+        right = part[part["supported"]]
+        weak = right[right["holds"] < LEAST_RIGHT]
+        if part["refuted"].any():
+            names = ", ".join(str(claim) for claim in wrong["claim"]) or "none"
+            notes.append(
+                f"Law {law} ({worlds}): {int(part['refuted'].sum())} claims are not true; holding "
+                f"in more than {MOST_WRONG:.0%} of the worlds: {names}."
+            )
+        if len(right):
+            names = ", ".join(str(claim) for claim in weak["claim"]) or "none"
+            notes.append(
+                f"Law {law} ({worlds}): {len(right)} claims are true; holding in less than "
+                f"{LEAST_RIGHT:.0%} of the worlds: {names}."
+            )
+    edge = found[found["supported"] & found["edge"].notna()]
+    if len(edge):
+        over = edge[edge["edge"] > MOST_WRONG]
+        names = ", ".join(f"{row.claim} ({row.edge:.1%})" for row in over.itertuples()) or "none"
+        notes.append(
+            "At the edge, the limit of one condition put where the law has its mean: holding in "
+            f"more than {MOST_WRONG:.0%} of the worlds: {names}."
+        )
+    return notes
+
+
+MOST_WRONG, LEAST_RIGHT = 0.05, 0.8
+"""Share of worlds in which a claim may hold where it is not true, and must where it is."""
