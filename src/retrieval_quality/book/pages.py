@@ -468,6 +468,20 @@ class Run:
         shown = self.show(found, "Coverage of nominal 95% intervals, on simulated sets")
         return Shown(told.html + shown.html, told.text)
 
+    def calibration(self) -> Shown:
+        """Show how often the verdicts of the claims are right, where the law is known."""
+        from retrieval_quality.exhibits import claims
+
+        found = claims.calibration()
+        if found is None:
+            return self.note(
+                "The results of the calibration benchmark are not here; "
+                "benchmarks/claims_calibration.py makes them."
+            )
+        noted = self.note(*claims.calibration_notes(found))
+        shown = self.show(found, "Verdicts on worlds of a known law")
+        return Shown(noted.html + shown.html, noted.text)
+
     def claims(self) -> Shown:
         """Show the claims of the paper with their verdicts."""
         from retrieval_quality.exhibits import claims
@@ -576,6 +590,8 @@ def _claim_line(claim: dict[str, Any]) -> str:
 
 def _claim_card(claim: dict[str, Any]) -> str:
     """Write one claim with its test and every number behind it, its id as the place to link to."""
+    from retrieval_quality.exhibits.claims import told
+
     number = int(claim["id"].removeprefix("claim-"))
     entries = [catalogue.FIGURES[figure] for figure in claim["figures"]]
     entries += [catalogue.find(anchor) for anchor in claim["extras"]]
@@ -591,6 +607,7 @@ def _claim_card(claim: dict[str, Any]) -> str:
         "Refuted if": markup.prose(claim["refuted_by"]),
         "By construction": markup.prose(claim["by_construction"]),
         "Found": f"<ul>{conditions}</ul>" if conditions else markup.prose(claim["note"]),
+        **{name: markup.prose(text) for name, text in told(claim).items()},
         "Shown by": links,
     }
     body = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in lines.items() if text)
