@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import kendalltau
 
+import stored_data
 from retrieval_quality.errors import DataError, UsageError
 from retrieval_quality.statistics import agreement
 
-REFERENCE = Path(__file__).parents[1].parent / "shared" / "reference"
 N = None
 
 # Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), example C:
@@ -248,10 +246,9 @@ def test_keys_that_are_no_numbers_match_nothing():
     assert agreement.human_scored(human, SCORED).absent == 1
 
 
-@pytest.mark.skipif(not REFERENCE.is_dir(), reason="no ../shared/reference")
 def test_reference_rows_all_match():
     human, graded = (
-        pd.DataFrame(json.loads((REFERENCE / f"samples_{name}.json").read_text(encoding="utf-8")))
+        pd.DataFrame(stored_data.read_json(f"reference/samples_{name}.json"))
         for name in ("human", "graded")
     )
     matched = agreement.human_scored(human, graded[[*KEYS, "grade"]])

@@ -1,15 +1,14 @@
 """The numbers of figures and tables: against the rows they come from, and where there are none."""
 
-import json
 import math
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import made_data
+import stored_data
 from retrieval_quality.data import dataset
 from retrieval_quality.exhibits import catalogue, listings
 from retrieval_quality.exhibits.heatmap import Correlation, difference
@@ -17,7 +16,6 @@ from retrieval_quality.parameters import Parameters
 from retrieval_quality.statistics import correlation
 from retrieval_quality.text import line
 
-SHARED = Path(__file__).parents[1].parent / "shared"
 RUN = Parameters(min_samples_ratio=5, min_samples_width=10)
 FIGURES = catalogue.FIGURES
 
@@ -477,11 +475,9 @@ def test_the_example_of_the_schematic_is_worked_by_hand(data):
     )
 
 
-@pytest.mark.skipif(not (SHARED / "reference").exists(), reason="no reference data here")
 def test_figures_meet_the_reference(tmp_path):
-    reference = dataset.open_path(SHARED / "reference", cache=tmp_path, progress=False)
-    path = SHARED / "reference" / "expected_correlations.json"
-    expected = json.loads(path.read_text(encoding="utf-8"))
+    reference = dataset.open_path(stored_data.REFERENCE, cache=tmp_path, progress=False)
+    expected = stored_data.read_json("reference/expected_correlations.json")
     run = Parameters(min_samples_ratio=40)
     for setting, key, figures in (
         ("ratio", "ratio", [e for e in FIGURES.values() if isinstance(e, Correlation)]),

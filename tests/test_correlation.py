@@ -1,14 +1,13 @@
 """Correlations: the published reference, scipy, a plain NumPy oracle, and values from the field."""
 
-import json
 from decimal import Decimal
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
+import stored_data
 from retrieval_quality.errors import DataError, UsageError
 from retrieval_quality.measures import MEASURES
 from retrieval_quality.statistics import counts
@@ -21,8 +20,6 @@ from retrieval_quality.statistics.correlation import (
     differences,
 )
 from retrieval_quality.statistics.counts import count_rows, evaluate
-
-REFERENCE = Path(__file__).parents[1].parent / "shared" / "reference"
 
 SCIPY = {
     "spearman": lambda x, y: stats.spearmanr(x, y).statistic,
@@ -99,7 +96,7 @@ def cell_values(values, grades, **options):
 
 
 def reference_rows():
-    rows = pd.DataFrame(json.loads((REFERENCE / "samples_graded.json").read_text("utf-8")))
+    rows = pd.DataFrame(stored_data.read_json("reference/samples_graded.json"))
     rows["n_positives"] = rows["inK"].map(sum)
     rows["pattern"] = rows["inK"].map(lambda bits: "".join(map(str, bits)))
     rows["dataset"] = rows["id"].str.split("-").str[0]
@@ -110,7 +107,6 @@ def reference_rows():
     return rows
 
 
-@pytest.mark.skipif(not REFERENCE.exists(), reason="the shared reference is not here")
 @pytest.mark.parametrize(
     ("setting", "segmentation", "measures"),
     [
@@ -120,7 +116,7 @@ def reference_rows():
     ],
 )
 def test_every_published_cell_is_met(setting, segmentation, measures):
-    expected = json.loads((REFERENCE / "expected_correlations.json").read_text("utf-8"))[setting]
+    expected = stored_data.read_json("reference/expected_correlations.json")[setting]
     cells = pd.DataFrame(expected["cells"])
     cells["segment"] = cells["ratio" if segmentation == "ratio" else "width"].astype(str)
     found = correlate(

@@ -19,12 +19,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import stored_data
 from retrieval_quality.data import dataset as module
 from retrieval_quality.data import records as reader
 from retrieval_quality.data.dataset import cache_root, lookup, open_path, store
 from retrieval_quality.errors import DataError, UsageError
-
-SHARED = Path(__file__).parents[1].parent / "shared"
 
 
 def rec(**changes):
@@ -921,12 +920,10 @@ print(connection.sql("SELECT current_setting('enable_progress_bar')").fetchall()
 # --- the data that comes with the task --------------------------------------------------------
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="the shared data are not there")
-@pytest.mark.parametrize("name", ["reference", "real"])
-def test_every_value_is_that_of_the_files(cache, name):
-    dataset = open_path(SHARED / name, cache=cache, progress=False)
+def test_every_value_is_that_of_the_files(cache):
+    dataset = open_path(stored_data.REFERENCE, cache=cache, progress=False)
     for part in dataset.parts:
-        rows = json.loads((SHARED / name / f"samples_{part}.json").read_text(encoding="utf-8"))
+        rows = stored_data.read_json(f"reference/samples_{part}.json")
         table = pq.read_table(dataset.path(part)).to_pylist()
         assert [
             {key: row.get(key) for key in read} for row, read in zip(rows, table, strict=True)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from pathlib import Path
 
 import ir_measures
 import numpy as np
 import pytest
 
 from retrieval_quality import measures as m
-
-PEERS = Path(__file__).parents[1].parent / "shared" / "peers"
-needs_peers = pytest.mark.skipif(not PEERS.is_dir(), reason="no ../shared/peers")
+from stored_data import read_json, read_text
 
 Relevant = dict[str, set[str]]
 Rankings = dict[str, list[str]]
@@ -79,7 +75,7 @@ def name_and_cut(measure: str) -> tuple[str, int | None]:
 
 
 def trec_lines(name: str, graded: bool) -> list[tuple[str, str, float]]:
-    lines = (PEERS / "trec_eval" / name).read_text(encoding="utf-8").splitlines()
+    lines = read_text(f"peers/trec_eval/{name}").splitlines()
     found = []
     for line in lines:
         measure, query, value = line.split()
@@ -89,7 +85,6 @@ def trec_lines(name: str, graded: bool) -> list[tuple[str, str, float]]:
     return found
 
 
-@needs_peers
 @pytest.mark.parametrize(
     ("expected", "qrels", "run", "level", "depth", "lines"),
     [
@@ -103,9 +98,8 @@ def trec_lines(name: str, graded: bool) -> list[tuple[str, str, float]]:
     ],
 )
 def test_trec_eval(expected, qrels, run, level, depth, lines):
-    folder = PEERS / "trec_eval"
-    relevant = relevant_of((folder / qrels).read_text(encoding="utf-8"), level)
-    ranked = rankings_of((folder / run).read_text(encoding="utf-8"))
+    relevant = relevant_of(read_text(f"peers/trec_eval/{qrels}"), level)
+    ranked = rankings_of(read_text(f"peers/trec_eval/{run}"))
     cases = trec_lines(expected, graded=level > 1)
     assert len(cases) == lines
     for measure, query, value in cases:
@@ -114,9 +108,8 @@ def test_trec_eval(expected, qrels, run, level, depth, lines):
         assert m.mean(scores).value == pytest.approx(value, abs=5.1e-5), (measure, query)
 
 
-@needs_peers
 def test_pytrec_eval():
-    cases = json.loads((PEERS / "pytrec_eval/expected_values.json").read_text(encoding="utf-8"))
+    cases = read_json("peers/pytrec_eval/expected_values.json")
     assert len(cases) == 8
     for case in cases:
         query = case["query"]
@@ -132,9 +125,8 @@ IR_MEASURES = {
 }  # fmt: skip
 
 
-@needs_peers
 def test_ir_measures_expected_values():
-    cases = json.loads((PEERS / "ir_measures/expected_values.json").read_text(encoding="utf-8"))
+    cases = read_json("peers/ir_measures/expected_values.json")
     compared = 0
     for case in cases:
         measure = ir_measures.parse_measure(case["measure"].replace(" ", ""))
@@ -156,9 +148,8 @@ def test_ir_measures_expected_values():
     assert compared == 52
 
 
-@needs_peers
 def test_ir_measures_set_f_weights_are_not_squared():
-    cases = json.loads((PEERS / "ir_measures/expected_values.json").read_text(encoding="utf-8"))
+    cases = read_json("peers/ir_measures/expected_values.json")
     weighted = [case for case in cases if "beta" in case["measure"]]
     assert len(weighted) == 2
     for case in weighted:
@@ -170,20 +161,18 @@ def test_ir_measures_set_f_weights_are_not_squared():
             assert m.f_measure(*counts, alpha=1 / (1 + beta)) == pytest.approx(value, abs=5.1e-5)
 
 
-@needs_peers
 def test_cwl():
-    expected = json.loads((PEERS / "ir_measures/expected_cwl.json").read_text(encoding="utf-8"))
-    relevant = relevant_of((PEERS / "ir_measures/cwl.qrels").read_text(encoding="utf-8"))
-    ranked = rankings_of((PEERS / "ir_measures/cwl.run").read_text(encoding="utf-8"))
+    expected = read_json("peers/ir_measures/expected_cwl.json")
+    relevant = relevant_of(read_text("peers/ir_measures/cwl.qrels"))
+    ranked = rankings_of(read_text("peers/ir_measures/cwl.run"))
     names = {"AP": "map", "RR": "recip_rank", "P@1": "P_1", "P@5": "P_5", "P@10": "P_10"}
     for theirs, ours in names.items():
         for query, value in zip(expected["queries"], expected["expected"][theirs], strict=True):
             assert score(ours, ranked[query], relevant[query]) == pytest.approx(value, abs=1e-4)
 
 
-@needs_peers
 def test_ranx_f1():
-    case = json.loads((PEERS / "ranx/f1_case.json").read_text(encoding="utf-8"))
+    case = read_json("peers/ranx/f1_case.json")
     for query, run in case["run"].items():
         relevant = {d for d, relevance in case["qrels"][query].items() if relevance > 0}
         ranked = sorted(run, key=run.get, reverse=True)

@@ -1,6 +1,7 @@
 """The whole pipeline: one configuration, kill -9 and resume, status."""
 
 import functools
+import hashlib
 import json
 import os
 import signal
@@ -11,11 +12,16 @@ import time
 from collections import Counter
 
 import pytest
+from click.testing import CliRunner
 
 from llm_server import LlmServer, error, make_folder, say, sensible
+from retrieval_quality.cli import cli
 from retrieval_quality.errors import DataError, UsageError
-from retrieval_quality.pipeline import rank
-from retrieval_quality.pipeline.run import read_config, run, status, status_text
+from retrieval_quality.outputs import sole_run
+from retrieval_quality.pipeline import answer, corpus, grade, rank
+from retrieval_quality.pipeline.run import export, read_config, run, status, status_text
+from retrieval_quality.pipeline.settings import Settings
+from retrieval_quality.pipeline.store import canonical
 
 RUN = "import sys; from retrieval_quality.pipeline.run import run; run(sys.argv[1])"
 FILES = ("samples_graded.json", "samples_controls.json")
@@ -43,15 +49,15 @@ def slow(asked):
 
 
 def key_of(asked):
-    return json.dumps(asked.body["messages"])
+    return hashlib.sha256(canonical(asked.body["messages"]).encode()).digest()
 
 
 def recorded(folder):
-    """Return the messages of all requests that the store has a reply for."""
+    """Return the hashes of the messages that the store has a reply to."""
     database = sqlite3.connect(folder / "store.sqlite")
-    rows = database.execute("SELECT request FROM calls").fetchall()
+    rows = database.execute("SELECT asked FROM calls").fetchall()
     database.close()
-    return {json.dumps(json.loads(row[0])["messages"]) for row in rows}
+    return {row[0] for row in rows}
 
 
 def is_grading(asked):
@@ -119,7 +125,7 @@ def test_kill_9_and_resume_gives_the_same_rows_and_asks_no_answered_call_again(
 ):
     files, calls, grading = undisturbed
     kills = [5, 25, grading + 8, grading + 25]  # twice while answering, twice while grading
-    known: set[str] = set()
+    known: set[bytes] = set()
     with LlmServer(slow) as server:
         config = configure(tmp_path, server)
         for after in kills:
@@ -265,3 +271,184 @@ def test_a_configuration_that_cannot_be_read(tmp_path):
             read_config(path)
     with pytest.raises(UsageError, match="cannot be read"):
         read_config(tmp_path / "none.yml")
+
+
+# the same question is the same question, whoever asks
+
+SAME = [  # what a configuration says of the model, and what the command says
+    ({}, []),
+    ({"temperature": 0}, []),
+    ({"temperature": 0.0}, []),
+    ({}, ["--temperature", "0"]),
+    ({"temperature": 0.5}, ["--temperature", "0.5"]),
+    ({"temperature": 1}, ["--temperature", "1.0"]),
+    ({"seed": 7}, ["--seed", "7"]),
+    ({"seed": 7.0}, ["--seed", "7"]),
+    ({"max_tokens": 64}, ["--max-tokens", "64"]),
+    ({"omit": "seed"}, ["--omit", "seed"]),
+    ({"omit": ["seed", "temperature"]}, ["--omit", "seed", "--omit", "temperature"]),
+    (
+        {"rename": {"max_tokens": "max_completion_tokens"}},
+        ["--rename", "max_tokens=max_completion_tokens"],
+    ),
+    ({"revision": "of May"}, ["--revision", "of May"]),
+]
+
+
+def command(stage, folder, server, *more):
+    words = ["pipeline", stage, str(folder), "--model", "m", "--base-url", server.base_url, *more]
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize("first", ["run", "commands"])
+@pytest.mark.parametrize(("told", "options"), SAME, ids=str)
+def test_what_one_has_bought_the_other_does_not_buy_again(tmp_path, told, options, first):
+    folder = make_folder(tmp_path / "run", samples=1)
+    with LlmServer() as server:
+        model = {"model": "m", "base_url": server.base_url, "progress": False, **told}
+        config = tmp_path / "config.yml"
+        config.write_text(json.dumps({"out": "run", "answer": model, "grade": model}))
+        counts = []
+        for turn in (first, "commands" if first == "run" else "run"):
+            if turn == "run":
+                run(config)
+            else:
+                command("answer", folder, server, *options)
+                command("grade", folder, server, *options)
+            counts.append(server.count)
+        assert counts[0] == counts[1] > 0
+
+
+# one run a folder
+
+STAGES = {
+    "corpus": lambda folder, config: corpus.build("texts", [folder / "mine.json"], folder),
+    "corpus --append": lambda folder, config: corpus.build(
+        "texts", [folder / "mine.json"], folder, append=True
+    ),
+    "rank": lambda folder, config: rank.rank(folder, ["AM"]),
+    "answer": lambda folder, config: answer.answer(folder, Settings("m")),
+    "grade": lambda folder, config: grade.grade(folder, Settings("m")),
+    "export": lambda folder, config: export(folder),
+    "run": lambda folder, config: run(config),
+}
+HOLD = """
+import sys, time
+from retrieval_quality.outputs import sole_run
+with sole_run(sys.argv[1], "pipeline corpus"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_second_run_in_a_folder_is_told_and_changes_nothing(tmp_path, stage):
+    with LlmServer(sensible) as server:
+        config = configure(tmp_path, server)
+        folder = tmp_path / "run"
+        run(config)
+        told = json.loads(config.read_text(encoding="utf-8"))
+        config.write_text(json.dumps({**told, "grade": {**told["grade"], "seed": 9}}))
+        mine = [{"q": "Who is it?", "p": ["a b", "c d"], "n": ["e"]}]
+        (folder / "mine.json").write_text(json.dumps(mine), encoding="utf-8")
+        before = {path.name: path.read_bytes() for path in folder.glob("*.json")}
+        asked = server.count
+        held = subprocess.Popen(
+            [sys.executable, "-c", HOLD, str(folder)], stdout=subprocess.PIPE, text=True
+        )
+        try:
+            assert held.stdout.readline() == "held\n"
+            with pytest.raises(UsageError, match=r"in use: pipeline corpus \(process"):
+                STAGES[stage](folder, config)
+        finally:
+            held.kill()
+            held.wait()
+        assert {path.name: path.read_bytes() for path in folder.glob("*.json")} == before
+        assert server.count == asked
+
+
+def test_a_run_that_is_killed_leaves_the_folder_free(tmp_path):
+    held = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert held.stdout.readline() == "held\n"
+    os.kill(held.pid, signal.SIGKILL)
+    held.wait()
+    with sole_run(tmp_path, "another"):
+        pass
+
+
+# paths of a configuration
+
+
+@pytest.mark.parametrize("place", ["inputs/mine.json", "./inputs/mine.json", "~/mine.json", "/"])
+def test_paths_of_a_configuration_start_from_its_folder(tmp_path, monkeypatch, place):
+    (tmp_path / "work" / "inputs").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.setenv("HOME", str(tmp_path / "work" / "inputs"))
+    mine = tmp_path / "work" / "inputs" / "mine.json"
+    mine.write_text(json.dumps([{"q": "Who is it?", "p": ["a b", "c d"], "n": ["e"]}]))
+    (tmp_path / "work" / "models" / "mini").mkdir(parents=True)
+    told = {
+        **GOOD,
+        "corpus": {"source": "texts", "input": str(mine) if place == "/" else place},
+        "rank": {"embeddings": ["models/mini", "X=models/mini", "./new", "AM", "a/b"]},
+        "answer": {"model": "m", "prices": "prices.yml"},
+    }
+    config = tmp_path / "work" / "config.yml"
+    config.write_text(json.dumps(told), encoding="utf-8")
+    read = read_config(os.path.relpath(config))
+    base = tmp_path / "work"
+    assert os.path.realpath(read["corpus"][0]["input"][0]) == str(mine)
+    assert read["out"] == str(base / "run")
+    assert read["answer"]["prices"] == str(base / "prices.yml")
+    folder = str(base / "models" / "mini")
+    assert read["rank"]["embeddings"] == [folder, f"X={folder}", str(base / "new"), "AM", "a/b"]
+
+
+NOBODY = "~no-such-user-here"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"out": f"{NOBODY}/run"},
+        {"out": "a\0b"},
+        {"out": "  "},
+        {"corpus": {"source": "texts", "input": f"{NOBODY}/a.json"}},
+        {"corpus": {"source": "texts", "input": 3}},
+        {"corpus": {"source": "texts", "input": [3]}},
+        {"corpus": {"source": "wikipedia", "input": "a.json"}},
+        {"corpus": {"source": "texts", "input": "a.json", "limit": 0}},
+        {"corpus": {"source": "texts", "input": "a.json", "limit": "ten"}},
+        {"corpus": {"source": "texts", "input": "a.json", "seed": None}},
+        {"corpus": {"source": "texts", "input": "a.json", "per_category": 2}},
+        {"corpus": {"source": "arxiv", "input": "a.json", "per_category": 0}},
+        {"rank": {"embeddings": f"{NOBODY}/model"}},
+        {"rank": {"embeddings": f"X={NOBODY}/model"}},
+        {"rank": {"embeddings": 3}},
+        {"rank": {"embeddings": ["AM", None]}},
+        {"rank": {"embeddings": "AM", "positives": 1}},
+        {"rank": {"embeddings": "AM", "positives": "1-3"}},
+        {"rank": {"embeddings": "AM", "candidates": 1}},
+        {"answer": {"model": "m", "prices": f"{NOBODY}/prices.yml"}},
+    ],
+    ids=str,
+)
+def test_a_value_that_cannot_be_is_one_sentence_before_anything_is_done(tmp_path, change):
+    config = tmp_path / "config.yml"
+    config.write_text(json.dumps({**GOOD, **change}), encoding="utf-8")
+    with pytest.raises(UsageError, match=r"config\.yml|no-such-user|null character") as caught:
+        run(config)
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == [config]
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    config = tmp_path / "config.yml"
+    config.write_text(json.dumps(GOOD), encoding="utf-8")
+    with pytest.raises(DataError, match=r"no folder .*run: make it by `pipeline corpus`"):
+        run(config)
+    assert list(tmp_path.iterdir()) == [config]

@@ -1,13 +1,9 @@
 """The declared format against the facts of the published files."""
 
-import json
-from pathlib import Path
-
 import pytest
 
+import stored_data
 from retrieval_quality.data import schema
-
-SHARED = Path(__file__).parents[1].parent / "shared"
 
 
 def test_parts_and_keys_are_those_of_the_published_files():
@@ -27,10 +23,9 @@ def test_controls_have_the_keys_of_graded_rows_and_one_more():
     assert names == {*schema.PARTS["graded"].required, "control"}
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="the shared data are not there")
 @pytest.mark.parametrize("part", ["texts", "ranked", "graded"])
 def test_the_reference_files_have_the_declared_keys(part):
-    rows = json.loads((SHARED / f"reference/samples_{part}.json").read_text(encoding="utf-8"))
+    rows = stored_data.read_json(f"reference/samples_{part}.json")
     assert {tuple(row) for row in rows} == {schema.PARTS[part].required}
 
 

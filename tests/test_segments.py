@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import stored_data
 from retrieval_quality.errors import DataError, UsageError
 from retrieval_quality.measures import segments
-
-REFERENCE = Path(__file__).parents[1].parent / "shared" / "reference"
 
 pairs = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20)), max_size=50)
 
@@ -118,18 +114,17 @@ def test_sizes_by_subset_tell_difficulties_apart():
     ]
 
 
-@pytest.mark.skipif(not REFERENCE.is_dir(), reason="no ../shared/reference")
 @pytest.mark.parametrize(
     ("block", "segmentation", "key"),
     [("ratio", "ratio", "ratio"), ("narrow_wide", "narrow-wide", "width")],
 )
 def test_cells_of_the_published_method(block, segmentation, key):
     """The cells that reach the minimum, and their sizes, are those of the published script."""
-    graded = json.loads((REFERENCE / "samples_graded.json").read_text(encoding="utf-8"))
+    graded = stored_data.read_json("reference/samples_graded.json")
     rows = pd.DataFrame(graded)[["id", "E", "K", "Np", "grade"]]
     rows["dataset"] = rows["id"].str.partition("-")[0]
     sizes = segments.segment_sizes(rows, segmentation)
-    expected = json.loads((REFERENCE / "expected_correlations.json").read_text(encoding="utf-8"))
+    expected = stored_data.read_json("reference/expected_correlations.json")
     smallest = expected[block]["settings"]["min_samples"]
     ours = {tuple(cell)[:4] for cell in sizes[sizes["n"] >= smallest].to_numpy().tolist()}
     theirs = {

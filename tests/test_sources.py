@@ -9,6 +9,7 @@ import pytest
 import hub_server
 from retrieval_quality import sources
 from retrieval_quality.data import hub, simulate
+from retrieval_quality.data.validate import validate
 from retrieval_quality.errors import DataError, UsageError
 from retrieval_quality.pipeline import run
 
@@ -103,6 +104,29 @@ def test_a_folder_called_paper_is_reached_by_a_path(exported, cache, tmp_path, m
     assert sources.load("./paper", cache=cache, progress=False).commit is None
 
 
+def test_the_miniature_is_real_and_says_how_thin_it_is(cache):
+    miniature = sources.load("miniature", cache=cache)
+    assert (miniature.name, miniature.simulated) == ("miniature", False)
+    assert miniature.row_counts() == {"ranked": 248, "graded": 792}
+    (thin,) = (notice for notice in miniature.notices if notice.kind == "miniature")
+    assert thin.count == 792
+    assert thin.text.startswith("real, but thin: 792 graded rows of 82 queries")
+    assert validate(miniature).ok
+    scored = miniature.scored()
+    assert scored["dataset"].value_counts().to_dict() == {"Hs": 352, "A": 200, "Hp": 120, "N": 120}
+    assert scored.groupby("grade").size().to_dict() == {1: 314, 3: 40, 4: 54, 5: 384}
+    by_recall = scored[scored["dataset"] == "Hs"].assign(R=scored["n_positives"] / scored["Np"])
+    means = by_recall.groupby("R")["grade"].mean()
+    assert (round(means[0.0], 1), round(means[1.0], 1)) == (2.3, 3.6)
+
+
+def test_the_miniature_has_no_texts_and_nothing_that_may_not_be_passed_on():
+    files = {path.name for path in sources.MINIATURE.iterdir()}
+    assert files == {"README.md", "samples_graded.jsonl.gz", "samples_ranked.jsonl.gz"}
+    assert sum(path.stat().st_size for path in sources.MINIATURE.iterdir()) < 50_000
+    assert "Left out" in (sources.MINIATURE / "README.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("ending", [".yml", ".yaml", ".YML"])
 def test_a_pipeline_configuration_is_run_first(exported, cache, tmp_path, monkeypatch, ending):
     configuration = tmp_path / f"mine{ending}"
@@ -126,5 +150,5 @@ def test_a_wrong_pipeline_configuration_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["", "  ", "smulated", "Paper", "no/such/folder", "no.yml"])
 def test_unknown_names_say_what_is_accepted(name):
-    with pytest.raises(UsageError, match=r'"simulated".*"paper".*\.yml'):
+    with pytest.raises(UsageError, match=r'"simulated".*"miniature".*"paper".*\.yml'):
         sources.load(name)

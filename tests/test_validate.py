@@ -1,11 +1,11 @@
 """Each relation of the format is broken once and must be found, with file, record and id."""
 
 import itertools
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+import stored_data
 from retrieval_quality.data import relations as module
 from retrieval_quality.data import schema
 from retrieval_quality.data.dataset import open_path, store
@@ -15,7 +15,6 @@ from retrieval_quality.data.validate import (
 )
 from retrieval_quality.errors import DataError
 
-SHARED = Path(__file__).parents[1].parent / "shared"
 ORDER = [3, 1, 0, 2, 4]
 _DIGESTS = itertools.count()
 
@@ -203,9 +202,7 @@ def test_at_most_three_rows_are_named(tmp_path):
     assert check.examples[0] == ("samples_graded record 1, id A-0, K 1: P 0.9, sum(inK) 0, K 1")
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="the shared data are not there")
-@pytest.mark.parametrize("name", ["reference", "real"])
-def test_the_shared_data_are_sound(tmp_path, name):
-    dataset = open_path(SHARED / name, cache=tmp_path, progress=False)
+def test_the_reference_is_sound(tmp_path):
+    dataset = open_path(stored_data.REFERENCE, cache=tmp_path, progress=False)
     report = validate(dataset)
     assert report.ok

@@ -8,12 +8,25 @@ from pathlib import Path
 from retrieval_quality.data.dataset import Dataset, Notice, open_path
 from retrieval_quality.data.simulate import made_here, simulate
 from retrieval_quality.errors import UsageError
+from retrieval_quality.parameters import expand_home
 
 ACCEPTED = (
-    '"simulated" (the default), "paper" (the published dataset), a folder or file in the published '
-    "format, or a pipeline configuration ending in .yml or .yaml"
+    '"simulated" (the default), "miniature" (a few hundred real rows), "paper" (the published '
+    "dataset), a folder or file in the published format, or a pipeline configuration (.yml, .yaml)"
 )
 """What `load` takes, for messages."""
+
+
+MINIATURE = Path(__file__).parent / "data" / "miniature"
+"""Folder with the real miniature; its README says where it is from."""
+
+THIN = (
+    "real, but thin: {rows:,} graded rows of {ids:,} queries, answered and graded by one small "
+    "language model, without human grades and without MSMARCO; with so few rows the defaults "
+    "show nearly nothing (try min_samples_ratio=15, min_samples_width=15), and what is shown says "
+    "little about other data"
+)
+"""What a reader of the miniature is told."""
 
 
 def load(
@@ -29,10 +42,11 @@ def load(
     Parameters
     ----------
     data : str or Path
-        ``"simulated"``; ``"paper"``, the published dataset from the Hugging Face hub; a folder or
-        file in the published format, which is still called simulated if it was exported from
-        there; or a pipeline configuration (``.yml``, ``.yaml``), which is run, or resumed, first.
-        A folder that is itself called ``paper`` is ``./paper``.
+        ``"simulated"``; ``"miniature"``, real rows that come with the package; ``"paper"``, the
+        published dataset from the Hugging Face hub; a folder or file in the published format, which
+        is still called simulated if it was exported from there; or a pipeline configuration
+        (``.yml``, ``.yaml``), which is run, or resumed, first. A folder that is itself called
+        ``paper`` is ``./paper``.
     seed : int
         Seed of the simulated dataset; the others do not use it.
     revision : str
@@ -45,7 +59,7 @@ def load(
     Returns
     -------
     Dataset
-        Called ``simulated`` or ``paper``, or after its folder or file.
+        Called ``simulated``, ``miniature`` or ``paper``, or after its folder or file.
 
     Raises
     ------
@@ -64,9 +78,11 @@ def load(
     name = str(data).strip()
     if name == "simulated":
         return simulate(seed, cache=cache)
+    if name == "miniature":
+        return _miniature(cache)
     if name == "paper":
         return _paper(revision, cache, progress)
-    path = Path(name).expanduser()
+    path = expand_home(name)
     if not name or not path.exists():
         raise UsageError(f"There is no data {name!r}: data can be {ACCEPTED}.")
     if path.suffix.lower() in (".yml", ".yaml"):
@@ -76,6 +92,17 @@ def load(
         return dataclasses.replace(made, source=name)
     opened = open_path(path, cache=cache, progress=progress)
     return dataclasses.replace(opened, simulated=opened.simulated or made_here(opened))
+
+
+def _miniature(cache: Path | None) -> Dataset:
+    """Open the real rows that come with the package, and say how few they are."""
+    dataset = open_path(MINIATURE, cache=cache, progress=False)
+    graded = dataset.read("graded", ["id"])
+    text = THIN.format(rows=len(graded), ids=graded["id"].nunique())
+    notice = Notice("graded", "miniature", len(graded), text)
+    return dataclasses.replace(
+        dataset, name="miniature", source="miniature", notices=(notice, *dataset.notices)
+    )
 
 
 def _paper(revision: str, cache: Path | None, progress: bool) -> Dataset:

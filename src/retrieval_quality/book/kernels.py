@@ -26,7 +26,10 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
+from retrieval_quality.errors import needing
+
+with needing("book"):
+    from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -336,12 +336,12 @@ def _as_records(name: str, rows: pa.Table, done: int) -> list[Any]:
     """Turn rows into records; a value that Python cannot hold is refused with its place."""
     try:
         return rows.to_pylist()
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, KeyError):
         for column in rows.schema.names:
             for index, value in enumerate(rows[column], done + 1):
                 try:
                     value.as_py()
-                except (ValueError, OverflowError) as error:
+                except (ValueError, OverflowError, KeyError) as error:
                     raise DataError(
                         f"{name}, row {index}: the value of {column!r} cannot be read ({error})."
                     ) from None

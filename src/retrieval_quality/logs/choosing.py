@@ -15,16 +15,17 @@ from dataclasses import dataclass
 import pandas as pd
 
 from retrieval_quality.errors import DataError
+from retrieval_quality.exhibits import ranges
 from retrieval_quality.logs.checking import ENOUGH_GRADES
 from retrieval_quality.logs.measuring import Cut, judge, key_of
 from retrieval_quality.logs.rows import Row
-from retrieval_quality.measures.segments import RANGES, range_of
 from retrieval_quality.statistics import bootstrap
 
 FREE = ("P", "nDCG", "RR", "hit", "T", "Tu")
 COMPLETE = ("F", "R", "AP", "nDCG_usual")
 WANTED_WIDTH = 0.2
 """An interval no wider than this (0.1 to either side) is called enough for a level."""
+_SHOWN = {"Tu": "T_u"}
 COLUMNS = ("segment", "measure", "n", "queries", "alpha", "correlation", "low", "high", "reason")
 
 
@@ -127,7 +128,10 @@ def choose(
             together, segmentation="narrow-wide", min_samples=2, measures=["T"], seed=seed
         )
         low, high = float(crossed["alpha_low"].iloc[0]), float(crossed["alpha_high"].iloc[0])
-    said = _advise(found, differences, best, one_k, (low, high), queries)
+    for frame in (found, differences):
+        frame["measure"] = frame["measure"].replace(_SHOWN)
+    differences["minus"] = differences["minus"].replace(_SHOWN)
+    said = _advise(found, differences, _SHOWN.get(best, best), one_k, (low, high), queries)
     return Choice(found, differences, said, low, high)
 
 
@@ -205,13 +209,18 @@ def _advise(
     top = found[(found["segment"] == "all rows") & (found["measure"] == best)].iloc[0]
     if math.isnan(top["correlation"]):
         return ["No measure varies over the graded rows: there is nothing to choose between."]
-    weight = f" at alpha {top['alpha']:.2g}" if best in ("T", "Tu") else ""
+    weight = f" at alpha {top['alpha']:.2g}" if best in ("T", "T_u") else ""
     first = (
         f"Of the measures that need no N_p, {best}{weight} follows the grades best: correlation "
         f"{top['correlation']:.2f} (95% from {top['low']:.2f} to {top['high']:.2f}, {queries} "
         "queries)."
     )
     said = [first]
+    if len(differences):
+        said.append(
+            "It was picked as the best of several on these rows, so its own number is a little "
+            "flattered; the differences below are what decides."
+        )
     behind = [r.minus for r in differences.itertuples() if r.low > 0]
     open_ = [r for r in differences.itertuples() if not (r.low > 0 or math.isnan(r.low))]
     if behind:
@@ -229,7 +238,7 @@ def _advise(
             )
     if one_k:
         said.append("There is one K: T and T_u order retrievals as P does, so no alpha to choose.")
-    elif best in ("T", "Tu") and not math.isnan(alphas[0]):
+    elif best in ("T", "T_u") and not math.isnan(alphas[0]):
         said.append(
             f"Over random halves of the queries the alpha chosen for T went from {alphas[0]:.2g} "
             f"to {alphas[1]:.2g}: do not read more digits into it."
@@ -245,6 +254,70 @@ def _advise(
     return said
 
 
+def companion(data: str = "simulated") -> tuple[pd.DataFrame, str]:
+    """Return the companion's own table: the best measure and alpha by dataset and K/N_p.
+
+    Parameters
+    ----------
+    data : str
+        As `retrieval_quality.sources.load` takes it.
+
+    Returns
+    -------
+    (DataFrame, str)
+        The table, and a sentence that says what it is.
+    """
+    from retrieval_quality import sources
+    from retrieval_quality.exhibits import catalogue
+
+    dataset = sources.load(data)
+    numbers = catalogue.STUDIES["study-which-measure"].compute(dataset).numbers
+    alphas = catalogue.STUDIES["study-alpha-pick"].compute(dataset).numbers
+    table = numbers.pivot(index="position", columns="panel", values="series")
+    order = [name for name in ranges.RANGES if name in table.index]
+    table = table.reindex(order).rename_axis("K/N_p").rename_axis(None, axis=1).reset_index()
+    if len(alphas):
+        table["alpha of T"] = table["K/N_p"].map(alphas.set_index("range")["alpha"])
+    made = (
+        "simulated data, which say nothing of any retriever"
+        if dataset.simulated
+        else f"the data {dataset.name}, other texts than yours"
+    )
+    said = (
+        f"For comparison, the companion's table of the best measure by dataset and K/N_p, from "
+        f"{made}:"
+    )
+    return table, said
+
+
+def bounds(rows: Iterable[Row], top_k: int) -> pd.DataFrame:
+    """Say what the top 2K tell of N_p, for the rows that are labelled so deep.
+
+    Parameters
+    ----------
+    rows : iterable of Row
+    top_k : int
+        K.
+
+    Returns
+    -------
+    DataFrame
+        ``found`` among the top K, ``found_2k`` among the top 2K: N_p is no less, as far as the
+        labels are right. ``ratio`` = K / found_2k, NaN where nothing was found: K/N_p is no more.
+
+    Examples
+    --------
+    >>> row = Row("q", documents=["a", "b"], labels=[1.0, 1.0])
+    >>> bounds([row], 1).values.tolist()
+    [[1.0, 2.0, 0.5]]
+    """
+    cut = Cut.of([one for row in rows if (one := judge(row)).flags is not None], top_k)
+    deep = pd.DataFrame({"found": cut.positives, "found_2k": cut.positives_2k})
+    deep = deep[deep["found_2k"].notna()].astype("float64").reset_index(drop=True)
+    deep["ratio"] = top_k / deep["found_2k"].where(deep["found_2k"] > 0)
+    return deep
+
+
 def advice_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """Return where a log stands by K/N_p, for the companion's table by range.
 
@@ -255,6 +328,6 @@ def advice_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """
     known = rows[rows["Np"] > 0]
     ratio = (known["K"] / known["Np"]).to_numpy()
-    counts = pd.Series([range_of(round(one, 1)) for one in ratio], dtype=object)
-    found = counts.value_counts().reindex(list(RANGES), fill_value=0)
+    counts = pd.Series([ranges.range_of(round(one, 1)) for one in ratio], dtype=object)
+    found = counts.value_counts().reindex(list(ranges.RANGES), fill_value=0)
     return pd.DataFrame({"K/N_p": found.index, "rows": found.to_numpy()})

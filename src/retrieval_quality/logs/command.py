@@ -59,7 +59,7 @@ def _reading(command: Command) -> Command:
             type=click.Choice(["score", "rank", "file"]),
             default="score",
             show_default=True,
-            help="What orders a TREC run.",
+            help="What orders a TREC run; file: scores, ties as they stand.",
         ),
         click.option("--delimiter", help="Between the columns of a CSV."),
         click.option("--list-separator", help="Between the entries of a list cell."),
@@ -207,7 +207,8 @@ def measure(
 
     Writes measures.csv, per_query.csv, counts.json and report.html into the folder --out.
     """
-    from retrieval_quality.logs import measuring, report
+    from retrieval_quality.logs import measuring
+    from retrieval_quality.logs import report as reporting
 
     options = _options(given)
     if (path is None) == (run_path is None):
@@ -223,9 +224,226 @@ def measure(
         unlabelled=unlabelled,
         by=measuring.check_by(by),
     )
-    found = report.write(log, rules, out, per_query=not no_per_query, say=_say)
-    from retrieval_quality.logs.report import ALL
-
-    total = found.summary[found.summary["group"] == ALL]
+    found = reporting.write(log, rules, out, per_query=not no_per_query, say=_say)
+    total = found.summary[found.summary["group"] == reporting.ALL]
     click.echo(total.drop(columns="group").to_string(index=False, na_rep=""))
-    _say(f"{len(found.summary)} rows: {out / report.SUMMARY_FILE}; page: {out / report.PAGE_FILE}")
+    _say(f"{len(found.summary)} rows: {out / reporting.SUMMARY_FILE}")
+    _say(f"page: {out / reporting.PAGE_FILE}")
+
+
+@logs.command()
+@click.argument("first", metavar="A", type=_file)
+@click.argument("second", metavar="B", type=_file)
+@_reading
+@click.option("--measures", default="T,nDCG", show_default=True, help="Such as P@5,T,nDCG.")
+@_top_k
+@_alpha
+@_relevant
+@click.option("--by", default="none", show_default=True, help="Groups of B, each against all of A.")
+@click.option(
+    "--pair-by",
+    type=click.Choice(["id", "query"]),
+    default="id",
+    show_default=True,
+    help="What makes two queries the same: ids (of traces, the text), or texts.",
+)
+@click.option("--replicates", type=click.IntRange(min=100), default=10_000, show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option("--weeks", type=click.IntRange(min=1), default=52, show_default=True)
+@click.option("--out", type=_file, help="FILE.csv; without it, CSV on standard output.")
+def compare(
+    first: Path,
+    second: Path,
+    measures: str,
+    top_k: str,
+    alpha: str,
+    relevant_from: float,
+    by: str,
+    pair_by: str,
+    replicates: int,
+    seed: int,
+    weeks: int,
+    out: Path | None,
+    **given: Any,
+) -> None:
+    """Compare two systems or two weeks, A and B, query by query."""
+    from retrieval_quality import outputs
+    from retrieval_quality.logs import comparing, measuring
+
+    options = _options(given)
+    logs_ = [_open(path, options) for path in (first, second)]
+    trec = any(log.format.name in ("trec", "beir") for log in logs_) and options.qrels is not None
+    rules = measuring.Rules(
+        _wanted(logs_[0], measures, top_k, alpha, trec),
+        trec=trec,
+        relevant_from=relevant_from,
+        by=measuring.check_by(by),
+    )
+    before, after = (comparing.score(log.rows(), rules, pair_by == "query") for log in logs_)
+    table = comparing.compare(before, after, rules, replicates=replicates, seed=seed)
+    for log in logs_:
+        for notice in log.account.notices.values():
+            _say(f"{log.path.name}: {notice}")
+    text = table.to_csv(index=False, lineterminator="\n")
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        outputs.write_text(out, text)
+    for sentence in comparing.sentences(table, weeks):
+        _say(sentence)
+
+
+@logs.command()
+@_logs
+@_reading
+@_relevant
+@click.option("--top-k", type=click.IntRange(min=1), help="Cut-off. Default: whole lists.")
+@click.option("--replicates", type=click.IntRange(min=100), default=1000, show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option(
+    "--data",
+    default="simulated",
+    show_default=True,
+    help="Whose table by K/N_p to show beside: simulated, paper, or a path.",
+)
+@click.option("--out", type=_file, help="FILE.csv of the correlations.")
+def choose(
+    path: Path,
+    relevant_from: float,
+    top_k: int | None,
+    replicates: int,
+    seed: int,
+    data: str,
+    out: Path | None,
+    **given: Any,
+) -> None:
+    """Find which measure, at which alpha, follows the grades of LOGS."""
+    from retrieval_quality import outputs
+    from retrieval_quality.logs import choosing
+
+    log = _open(path, _options(given))
+    table = choosing.scored(log.rows(), relevant_from, top_k)
+    for notice in log.account.notices.values():
+        _say(str(notice))
+    for why, count in table.attrs["left_out"].items():
+        _say(f"left out, {why}: {count} rows")
+    found = choosing.choose(table, replicates=replicates, seed=seed)
+    if out is not None:
+        outputs.write_text(out, found.table.to_csv(index=False, lineterminator="\n"))
+    if len(found.table):
+        click.echo(found.table.to_string(index=False, na_rep=""))
+    for sentence in found.sentences:
+        click.echo(sentence)
+    advice, said = choosing.companion(data)
+    click.echo(said)
+    click.echo(advice.to_string(index=False, na_rep=""))
+    if table["Np"].notna().any():
+        click.echo("Your graded rows by K/N_p:")
+        click.echo(choosing.advice_rows(table).to_string(index=False))
+
+
+@logs.command()
+@_logs
+@_reading
+@click.option("--model", required=True, help="Its name at the server.")
+@click.option("--base-url", help="The server, up to /v1; the key is OPENAI_API_KEY.")
+@click.option("--revision", default="", help="Your word for the weights behind the name.")
+@click.option("--sample", type=click.IntRange(min=1), default=200, show_default=True, help="Rows.")
+@click.option("--top-k", type=click.IntRange(min=1), help="K. Default: the length of each list.")
+@click.option("--depth", default="2k", show_default=True, help="k, 2k or a number of documents.")
+@click.option(
+    "--relevant-from",
+    type=click.IntRange(1, 3),
+    default=2,
+    show_default=True,
+    help="Judgements (0-3) from here on become the label 1.",
+)
+@click.option("--hand", type=_file, help="A person's labels: CSV with row, document, label.")
+@click.option(
+    "--output",
+    type=click.Choice(["json_schema", "grammar", "text"]),
+    default="json_schema",
+    show_default=True,
+    help="How the judge is held to a number.",
+)
+@click.option("--longest", type=click.IntRange(min=100), default=20_000, show_default=True)
+@click.option("--concurrency", type=click.IntRange(min=1), default=8, show_default=True)
+@click.option("--temperature", type=float, default=0.0, show_default=True)
+@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--max-tokens", type=click.IntRange(min=1), help="Most tokens of a reply.")
+@click.option("--omit", multiple=True, help="A parameter that the model refuses.")
+@click.option("--rename", multiple=True, metavar="OLD=NEW", help="A parameter's new name.")
+@click.option("--prices", help="YAML: {model: {input: …, output: …}}, dollars a million.")
+@click.option("--max-cost", type=float, help="Stop before so many dollars are spent.")
+@click.option("--dry-run", is_flag=True, help="Say calls, tokens and cost; ask nothing.")
+@click.option("--out", type=_file, default="labels", show_default=True, help="Folder to write to.")
+def label(
+    path: Path,
+    sample: int,
+    top_k: int | None,
+    depth: str,
+    relevant_from: int,
+    hand: Path | None,
+    output: str,
+    longest: int,
+    dry_run: bool,
+    out: Path,
+    **given: Any,
+) -> None:
+    """Have a language model label what was retrieved in a sample of LOGS, one document a call."""
+    from retrieval_quality.logs import labelling
+    from retrieval_quality.pipeline.client import Estimate
+    from retrieval_quality.pipeline.settings import Settings
+
+    options = _options(given)
+    wrong = [pair for pair in given["rename"] if "=" not in pair]
+    if wrong:
+        raise UsageError(f"--rename {wrong[0]}: write OLD=NEW")
+    given["rename"] = dict(pair.split("=", 1) for pair in given["rename"])
+    settings = Settings.from_mapping(given)
+    plan = labelling.Plan(
+        sample, top_k, depth.lower(), relevant_from, given["seed"], output, longest
+    )
+    log = _open(path, options)
+    found = labelling.label(log, out, settings, plan, hand=hand, dry_run=dry_run)
+    for notice in log.account.notices.values():
+        _say(str(notice))
+    if isinstance(found, Estimate):
+        click.echo(str(found))
+        return
+    for why, count in found.failed.items():
+        _say(f"no label, {why}: {count}")
+    click.echo(f"{found.labels} labels for {found.rows} rows: {out / labelling.LABELLED}")
+    if hand is not None:
+        click.echo((out / labelling.AGREEMENT).read_text(encoding="utf-8"), nl=False)
+    else:
+        _say(f"Fill in the labels of {out / labelling.TO_LABEL} and give it back with --hand.")
+
+
+@logs.command()
+@_logs
+@_reading
+@_measures
+@_top_k
+@_alpha
+@click.option("--by", default="none", show_default=True, help="day, week, month, group, stage.")
+@click.option("--out", required=True, type=_file, help="PAGE.html, one page that opens from disk.")
+def report(
+    path: Path, measures: str | None, top_k: str, alpha: str, by: str, out: Path, **given: Any
+) -> None:
+    """Write what LOGS says as one page, with everything in it."""
+    from retrieval_quality import outputs
+    from retrieval_quality.logs import measuring
+    from retrieval_quality.logs import report as reporting
+
+    if out.suffix not in (".html", ".htm"):
+        raise UsageError(f"--out {out}: the ending must be .html")
+    log = _open(path, _options(given))
+    trec = log.options.qrels is not None or log.format.name == "beir"
+    wanted = _wanted(log, measures, top_k, alpha, trec)
+    rules = measuring.Rules(wanted, trec=trec, by=measuring.check_by(by))
+    found = reporting.measured(log, rules)
+    outputs.write_text(out, reporting.page(log, found, rules))
+    for sentence in reporting.sentences(log.account, found):
+        _say(sentence)
+    _say(f"page: {out}")

@@ -42,7 +42,8 @@ class Options:
         Which lists of a trace: retrievers with no retriever above them; the last list, which is
         the re-ranker's where there is one; every one.
     order : {"score", "rank", "file"}
-        What orders a TREC run.
+        What orders a TREC run: scores with ties by document id, ranks, or scores with ties as
+        they stand in the file.
     delimiter, list_separator : str, optional
         Between the columns of a CSV; between the entries of a list cell that is not JSON.
     decimal : str

@@ -99,6 +99,11 @@ def write(
     return found
 
 
+def measured(log: Log, rules: Rules) -> Measured:
+    """Measure a log and write nothing."""
+    return measure(log.rows(), rules)
+
+
 def sentences(account: Account, found: Measured) -> list[str]:
     """Say all that was counted, one sentence each."""
     undefined = [f"undefined, {why}: {n} values" for why, n in found.undefined.items()]

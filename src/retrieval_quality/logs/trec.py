@@ -190,7 +190,8 @@ def _row(query: str, entries: list[Entry], order: str, account: Account) -> Row:
             account.note("queries whose ranks contradict the scores", query)
     elif order == "rank":
         account.fault(query, "rank", "the ranks of this query are no distinct numbers")
-    used = {"score": by_score, "file": entries}.get(order) or sorted(
+    in_file = sorted(entries, key=lambda one: -one[2])
+    used = {"score": by_score, "file": in_file}.get(order) or sorted(
         entries, key=lambda one: _rank(one[3]) or 0.0
     )
     documents = [entry[1] for entry in used]

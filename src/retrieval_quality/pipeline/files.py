@@ -39,6 +39,11 @@ class Place:
         """A short name for a record that has no id of its own."""
         return f"{self.file}:{self.number}"
 
+    @property
+    def brief(self) -> str:
+        """Say it without the byte or line, which takes time to find."""
+        return f"{self.file}, record {self.number}"
+
     def __str__(self) -> str:
         return self.tell()
 

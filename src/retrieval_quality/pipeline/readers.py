@@ -448,8 +448,9 @@ def _original(record: Record, where: Place, drops: Drops) -> Query:
     """Read a line of Natural Questions itself: a page in tokens, and candidates for a long answer.
 
     Positives are the candidates that an annotator chose as the long answer; negatives are the
-    other outermost candidates of the page. Where two people chose spans that overlap, the one that
-    was chosen more often stands for both, or else the shorter.
+    other outermost candidates of the page, but for those that contain a short answer. Where two
+    people chose spans that overlap, the one that was chosen more often stands for both, or else
+    the shorter.
     """
     asked = record.get("question")
     text = asked.get("text") if isinstance(asked, dict) else record.get("question_text")
@@ -461,7 +462,10 @@ def _original(record: Record, where: Place, drops: Drops) -> Query:
     if isinstance(annotations, dict):
         chosen = annotations.get("long_answer")
     else:
-        chosen = [one.get("long_answer") for one in _get(record, "annotations", where, list)]
+        annotations = _get(record, "annotations", where, list)
+        if not all(isinstance(one, dict) for one in annotations):
+            raise DataError(f"{where}: an annotation is not an object.")
+        chosen = [one.get("long_answer") for one in annotations]
     votes = Counter(
         span for span, _ in _spans(chosen, "a long answer", len(tokens), where) if span[0] >= 0
     )
@@ -475,12 +479,31 @@ def _original(record: Record, where: Place, drops: Drops) -> Query:
     for span, top in sorted(candidates, key=lambda c: (c[0][0], -c[0][1])):
         if top and not any(_overlap(span, other) for other in (*positives, *outermost[-1:])):
             outermost.append(span)
+    answers = {words(_joined(tokens, span)) for span in _short_answers(annotations, tokens, where)}
     own, others = (
         [titled(title, _joined(tokens, span)) for span in spans]
         for spans in (sorted(positives), outermost)
     )
+    bare = [t for t in others if not any(a.strip() and a in words(t) for a in answers)]
+    drops.texts["holds a short answer, but nobody chose it"] += len(others) - len(bare)
     key = str(record.get("example_id", record.get("id", where.name)))
-    return Query(key, "N", text, own, others)
+    return Query(key, "N", text, own, bare)
+
+
+def _short_answers(annotations: Any, tokens: list[str], where: Place) -> set[Span]:
+    """Return the spans of the short answers of all annotations."""
+    if isinstance(annotations, dict):
+        told = annotations.get("short_answers") or []
+    else:
+        told = [one.get("short_answers") or [] for one in annotations]
+    if not isinstance(told, list):
+        raise DataError(f"{where}: 'short_answers' is {type(told).__name__}, not a list.")
+    return {
+        span
+        for one in told
+        for span, _ in _spans(one, "a short answer", len(tokens), where)
+        if span[0] >= 0
+    }
 
 
 def _page(record: Record, where: Place) -> tuple[list[str], str]:
@@ -749,7 +772,7 @@ def own_texts(inputs: Sequence[Path], seed: int, drops: Drops) -> Iterator[Query
         if name is not None and name in given:
             raise DataError(f"{where}: the id {name!r} was given to {given[name]} already.")
         if name is not None:
-            given[name] = str(where)
+            given[name] = where.brief
         texts = {key: _strings(record.get(key), f"'{key}'", where) for key in ("p", "n")}
         yield Query(
             key=where.name if name is None else name,
@@ -758,7 +781,7 @@ def own_texts(inputs: Sequence[Path], seed: int, drops: Drops) -> Iterator[Query
             positives=texts["p"],
             negatives=texts["n"],
             name=name,
-            where=str(where),
+            where=where.brief,
         )
 
 
@@ -833,8 +856,8 @@ SOURCES = {
         "CC BY-SA 3.0",
         "positives: the relevant passages (in the original: the long answers that annotators "
         "chose); negatives: hard ones before others (in the original: the other outermost "
-        "candidates of the page); where there are none, passages of other questions that contain "
-        "none of the answers",
+        "candidates of the page that hold no short answer); where there are none, passages of "
+        "other questions that contain none of the answers",
         "the original lines (document_tokens or document_text, long_answer_candidates, "
         "annotations; the dev set has five annotations a question, the training set one, which "
         "is too few for a sample), the hub's rows, or the layouts of dense passage retrieval "

@@ -253,6 +253,51 @@ def agree(human: pd.DataFrame, levels: tuple[Level, ...] = LEVELS) -> pd.DataFra
     return pd.DataFrame(rows, columns=columns)
 
 
+def pairwise(
+    grades: pd.DataFrame, picks: Sequence[Any], groups: Sequence[str] = ("llm", "people")
+) -> dict[str, Any]:
+    """Mean agreement of the LLM with a person, and of two persons, on several samples of rows.
+
+    Parameters
+    ----------
+    grades : DataFrame of float, shape (samples, graders)
+        From `read_grades`.
+    picks : sequence of ndarray of int
+        Positions of the rows to take, which may occur several times.
+    groups : sequence of str
+        Which of the two to give.
+
+    Returns
+    -------
+    dict of str to ndarray, each of shape (picks,)
+        ``llm`` and ``people``: Krippendorff's alpha (ordinal), mean over the pairs in which it is
+        defined; NaN where there is none.
+
+    Examples
+    --------
+    >>> grades = pd.DataFrame({"grade": [1.0, 2, 5], "grade_human_1": [1.0, 2, 5]})
+    >>> {name: found.tolist() for name, found in pairwise(grades, [[0, 1, 2]]).items()}
+    {'llm': [1.0], 'people': [nan]}
+    """
+    people = [name for name in grades.columns if name != LLM]
+    pairs = {
+        "llm": [(LLM, name) for name in people if LLM in grades],
+        "people": list(combinations(people, 2)),
+    }
+    found: dict[str, Any] = {}
+    for group, members in ((name, pairs[name]) for name in groups):
+        values = np.full((len(picks), max(len(members), 1)), np.nan)
+        for i, pick in enumerate(picks):
+            drawn = grades.iloc[pick]
+            for j, pair in enumerate(members):
+                values[i, j] = krippendorff_alpha(drawn[list(pair)], "ordinal")[0]
+        known = ~np.isnan(values)
+        total = np.where(known, values, 0.0).sum(axis=1)
+        count = known.sum(axis=1)
+        found[group] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return found
+
+
 def compare_pairs(human: pd.DataFrame) -> pd.DataFrame:
     """How often each two graders give the same grade, over all rows and in each dataset.
 

@@ -150,3 +150,51 @@ def shares(values: FloatArray) -> FloatArray:
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.where(total > 1e-12 * scale, squares / total, np.nan)
     return np.moveaxis(share, 0, -1)
+
+
+def between(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Variance between kinds of document and ratio, and between embeddings within one of these.
+
+    Compared per degree of freedom, and with every interaction of the embedding counted for the
+    embedding: the mean square of the (dataset, ratio) means less what the embeddings contribute to
+    it, against the mean square within a (dataset, ratio).
+
+    Parameters
+    ----------
+    values : ndarray, shape (1 + replicates, datasets, ratios, embeddings)
+        The cell values on a complete grid; the data themselves first.
+
+    Returns
+    -------
+    documents, embedding : ndarray, shape (1 + replicates,)
+        Variance components in squared units of the values, without the noise of the cells, which
+        may leave one below 0. NaN where a cell is undefined or there is one embedding only.
+
+    Notes
+    -----
+    Noise is what the cells of a replicate differ by from the mean of all replicates. It has the
+    dependence between cells that sharing queries brings, so both components of it are taken off
+    as they are: once on the data, twice on a replicate, which holds it twice.
+
+    Examples
+    --------
+    >>> grid = np.array([[1.0, 1.0], [3.0, 3.0]])[np.newaxis, :, :, np.newaxis]
+    >>> same = np.repeat(np.repeat(grid, 2, axis=3), 3, axis=0)
+    >>> [np.round(part, 6).tolist() for part in between(same)]
+    [[1.333333, 1.333333, 1.333333], [0.0, 0.0, 0.0]]
+    """
+    found = _components(values)
+    noise = _components(values[1:] - np.nanmean(values[1:], axis=0)).mean(axis=1)
+    times = np.where(np.arange(len(values)) == 0, 1.0, 2.0)
+    documents, embedding = found - noise[:, np.newaxis] * times
+    return documents, embedding
+
+
+def _components(values: FloatArray) -> FloatArray:
+    """Variance components of documents and of the embedding, shape (2, replicates)."""
+    embeddings = values.shape[-1]
+    if embeddings < 2:
+        return np.full((2, len(values)), np.nan)
+    within = values.var(axis=-1, ddof=1).mean(axis=(-2, -1))
+    means = values.mean(axis=-1).reshape(len(values), -1)
+    return np.array([means.var(axis=1, ddof=1) - within / embeddings, within])

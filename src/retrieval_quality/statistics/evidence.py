@@ -23,6 +23,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -366,6 +367,141 @@ def _curves(
     with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
         list(pool.map(work, range(n)))
     return _Curves(values, which, best, mixed)
+
+
+def spread(values: FloatArray) -> FloatArray:
+    """Take the standard deviation over cells, without the noise of each.
+
+    Parameters
+    ----------
+    values : ndarray, shape (1 + replicates, cells)
+        From `Cells`, of cells that are `steady`.
+
+    Returns
+    -------
+    ndarray, shape (1 + replicates,)
+        0 where there is less variation than noise alone would give.
+
+    Notes
+    -----
+    The noise is the variance over cells of what a replicate's values differ by from the mean of
+    all replicates. Cells that share queries go up and down together, which is no variation over
+    cells, and is not taken off. On the data the variance holds the noise once, on a replicate
+    twice.
+    """
+    centred = values[1:] - np.nanmean(values[1:], axis=0)
+    noise = float(np.nanmean(np.nanvar(centred, axis=1)))
+    times = np.where(np.arange(len(values)) == 0, 1, 2)
+    return np.asarray(np.sqrt(np.maximum(np.nanvar(values, axis=1) - times * noise, 0.0)))
+
+
+def grade_curves(
+    counts: Counts, draw: Weighting, which: NDArray[np.bool_]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean grade by ratio over some cells, all embeddings together, whole and by halves.
+
+    Parameters
+    ----------
+    counts : Counts
+        By ratio.
+    draw : Weighting
+        Of these counts.
+    which : ndarray of bool, shape (cells,)
+        Cells to use.
+
+    Returns
+    -------
+    ratios : ndarray, shape (ratios,)
+        Ascending.
+    whole : ndarray, shape (1 + replicates, ratios)
+        Mean grade, 1-5; NaN where no row is drawn.
+    halves : ndarray, shape (splits, 2, 1 + replicates, ratios)
+        The same of either half of the queries; no splits where `draw` has none.
+    """
+    labels = counts.cells["segment"].astype(str).astype(float).to_numpy()
+    ratios = np.unique(labels[which])
+    used = which[counts.cell]
+    place = np.searchsorted(ratios, labels[counts.cell[used]])
+    shape = (len(ratios), len(draw.whole))
+    index = (place, draw.query[used])
+    rows = coo_array((counts.count[used], index), shape).tocsr()
+    grades = counts.count[used] * counts.grades[counts.grade[used]]
+    total = coo_array((grades, index), shape).tocsr()
+
+    def mean(weights: NDArray[np.uint8]) -> FloatArray:
+        drawn = weights.astype(float)
+        size = rows @ drawn
+        filled = np.full(size.shape, np.nan)
+        return np.divide(total @ drawn, size, out=filled, where=size > 0).T
+
+    halves = np.array([[mean(half) for half in pair] for pair in draw.halves])
+    return ratios, mean(draw.whole), halves
+
+
+def half_values(
+    counts: Counts,
+    measures: Sequence[str],
+    draw: Weighting,
+    names: Sequence[str],
+    alphas: dict[tuple[str, str], float],
+    splits: int,
+    threads: int | None = None,
+) -> dict[str, dict[str, FloatArray]]:
+    """Coefficients on halves of the queries, at given alphas.
+
+    Parameters
+    ----------
+    counts, measures, draw, threads
+        As for `measure_cells`.
+    names : sequence of str
+        Coefficients, out of `COEFFICIENTS`.
+    alphas : dict of (str, str) to float
+        By dataset and measure.
+    splits : int
+        How many of the splits of `draw` to use.
+
+    Returns
+    -------
+    dict of str to dict of str to ndarray, shape (splits, 2, 1 + replicates, cells)
+        By coefficient and measure.
+    """
+    shape = (splits, 2, draw.whole.shape[1], len(counts.cells))
+    found = {name: {measure: np.full(shape, np.nan) for measure in measures} for name in names}
+
+    def work(cell: int) -> None:
+        first, last = table.start[cell], table.start[cell + 1]
+        ascending = np.ascontiguousarray(values[table.key[first:last]][np.newaxis])
+        order = np.arange(last - first)[np.newaxis]
+        tied = np.zeros(order.shape, dtype=np.bool_)
+        own = slots.of(first, last)
+        for i, half in product(range(splits), range(2)):
+            for name in names:
+                place = COEFFICIENTS.index(name)
+                rest = (table.grades, ascending, order, tied, place)
+                value = coefficients(own, draw.halves[i][half], *rest)[0]
+                found[name][measure][i, half, :, cell] = value
+
+    for measure in measures:
+        code, values = pd.factorize(_scores(counts, measure, alphas), sort=True)
+        table = counts.table(code)
+        slots = slots_of(counts, draw.query, table)
+        with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
+            list(pool.map(work, range(len(table))))
+    return found
+
+
+def _scores(counts: Counts, measure: str, alphas: dict[tuple[str, str], float]) -> FloatArray:
+    """Value of the measure for every entry, at its dataset's alpha, with exact ties."""
+    datasets = counts.cells["dataset"].astype(str).to_numpy()
+    key, _ = counts.keys(MEASURES[measure].columns)
+    if not MEASURES[measure].has_alpha:
+        return exact_scores(counts, MEASURES[measure], np.array([FALLBACK_ALPHA]))[0][key, 0]
+    score = np.full(len(key), np.nan)
+    for dataset in dict.fromkeys(datasets):
+        at = np.array([alphas.get((str(dataset), measure), FALLBACK_ALPHA)])
+        mine = (datasets == dataset)[counts.cell]
+        score[mine] = exact_scores(counts, MEASURES[measure], at)[0][key[mine], 0]
+    return score
 
 
 def _mean_grades(counts: Counts, query: IntArray, weights: NDArray[np.uint8]) -> FloatArray:
