@@ -105,7 +105,6 @@ def test_every_notebook_of_the_catalogue_is_in_the_book():
 def test_notebooks_have_the_parameters_of_a_run_as_plain_literals(name):
     found = {item["name"]: item["default"] for item in book.notebook_parameters(name, ROOT)}
     shared = {**Parameters().as_dict(), "out": ""}
-    assert "data" in found or not set(found) & set(Parameters().as_dict())
     assert {k: v for k, v in found.items() if k in shared and v != shared[k]} == {}
 
 
