@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import json
 import math
-import os
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from retrieval_quality import markup, sources
+from retrieval_quality.book.links import address_of
 from retrieval_quality.book.mathml import to_mathml
 from retrieval_quality.data import schema
 from retrieval_quality.errors import DataError
@@ -27,7 +27,7 @@ from retrieval_quality.exhibits.heatmap import Difference, Heatmap, difference, 
 from retrieval_quality.exhibits.words import measure_name
 from retrieval_quality.measures import MEASURES, lookup
 from retrieval_quality.measures.segments import segment_order
-from retrieval_quality.parameters import COEFFICIENTS, Parameters
+from retrieval_quality.parameters import COEFFICIENTS, Parameters, check_place
 from retrieval_quality.text import escape, signed, visible
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ def start(**parameters: Any) -> Run:
     Parameters
     ----------
     **parameters
-        The parameters of a run by their names; see `parameters.Parameters`.
+        The parameters of a run by their names, see `parameters.Parameters`, and ``out``, the
+        folder that pictures and numbers are written to.
 
     Returns
     -------
@@ -78,9 +79,10 @@ def start(**parameters: Any) -> Run:
     DataError
         The data cannot be loaded.
     """
+    out = check_place(parameters.pop("out", ""))
     given = Parameters.parse(parameters)
     dataset = sources.load(given.data, seed=given.seed)
-    return Run(dataset, replace(given, out=""), given.out, tuple(parameters))
+    return Run(dataset, given, out, tuple(parameters))
 
 
 @dataclass
@@ -124,7 +126,7 @@ class Run:
         rows = [
             (row["name"], _plain(values[row["name"]]), _plain(row["default"]), row["meaning"])
             for row in described
-            if row["name"] != "out" and row["name"] in (self.declared or values)
+            if row["name"] in (self.declared or values)
         ]
         changed = [f"{name} = {value}" for name, value, default, _ in rows if value != default]
         told = "Run with " + (", ".join(changed) if changed else "the default parameters") + "."
@@ -259,7 +261,7 @@ class Run:
 
     def _links(self, entry: Exhibit, written: list[Path]) -> str:
         """Link the files of an entry within the book; elsewhere say where they are."""
-        folder = os.environ.get(markup.FIGURES_LINK)
+        folder = address_of(self.out)
         if not written:
             return ""
         if folder is None:
@@ -432,9 +434,8 @@ class Run:
 
     def gallery(self) -> Shown:
         """Show every figure and table of the paper with its chapter and its files."""
-        folder = os.environ.get(markup.FIGURES_LINK)
         entries = [*catalogue.FIGURES.values(), *catalogue.TABLES.values(), *catalogue.EXTRAS]
-        cards = "".join(_card(entry, folder) for entry in entries)
+        cards = "".join(_card(entry, address_of(self.out, entry.notebook)) for entry in entries)
         return Shown(f'<div class="rq-gallery">{cards}</div>', f"{len(entries)} figures and tables")
 
     # --- how sure it is ---------------------------------------------------------------------------
@@ -466,6 +467,20 @@ class Run:
         told = self.note(*intervals.coverage_notes(found))
         shown = self.show(found, "Coverage of nominal 95% intervals, on simulated sets")
         return Shown(told.html + shown.html, told.text)
+
+    def calibration(self) -> Shown:
+        """Show how often the verdicts of the claims are right, where the law is known."""
+        from retrieval_quality.exhibits import claims
+
+        found = claims.calibration()
+        if found is None:
+            return self.note(
+                "The results of the calibration benchmark are not here; "
+                "benchmarks/claims_calibration.py makes them."
+            )
+        noted = self.note(*claims.calibration_notes(found))
+        shown = self.show(found, "Verdicts on worlds of a known law")
+        return Shown(noted.html + shown.html, noted.text)
 
     def claims(self) -> Shown:
         """Show the claims of the paper with their verdicts."""
@@ -503,7 +518,7 @@ class Run:
         if not self.out:
             return ""
         path = export.write_claims(ledger, Path(self.out) / "claims.json")
-        folder = os.environ.get(markup.FIGURES_LINK)
+        folder = address_of(self.out)
         if folder is None:
             return f'<p class="rq-links">Written to {escape(str(path))}.</p>'
         return f'<p class="rq-links">Download: <a href="{folder}/claims.json" download>JSON</a></p>'
@@ -575,6 +590,8 @@ def _claim_line(claim: dict[str, Any]) -> str:
 
 def _claim_card(claim: dict[str, Any]) -> str:
     """Write one claim with its test and every number behind it, its id as the place to link to."""
+    from retrieval_quality.exhibits.claims import told
+
     number = int(claim["id"].removeprefix("claim-"))
     entries = [catalogue.FIGURES[figure] for figure in claim["figures"]]
     entries += [catalogue.find(anchor) for anchor in claim["extras"]]
@@ -590,6 +607,7 @@ def _claim_card(claim: dict[str, Any]) -> str:
         "Refuted if": markup.prose(claim["refuted_by"]),
         "By construction": markup.prose(claim["by_construction"]),
         "Found": f"<ul>{conditions}</ul>" if conditions else markup.prose(claim["note"]),
+        **{name: markup.prose(text) for name, text in told(claim).items()},
         "Shown by": links,
     }
     body = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in lines.items() if text)

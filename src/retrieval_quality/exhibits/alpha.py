@@ -138,12 +138,16 @@ class AlphaOptimism(RangeStudy):
         optimism, loss = crossed["optimism"].dropna(), foreign["loss"].dropna()
         shared = foreign.loc[loss.index, CELL] if len(loss) else crossed[CELL]
         numbers = averaged(cells.merge(shared, on=CELL))
+        gap = (crossed["maximum"] - crossed["correlation"]).dropna()
         told = "No segment has a cross-fitted value."
         if len(optimism):
             told = (
                 f"The maximum on the same rows is above the cross-fitted value by "
-                f"{number(optimism.mean())} on average over {len(optimism)} segments, at most by "
-                f"{number(optimism.max())}."
+                f"{number(gap.mean())} on average over {len(gap)} segments, at most by "
+                f"{number(gap.max())}. Of the average, {number(optimism.mean())} is optimism: what "
+                "a maximum over α flatters itself by on the rows that it is taken on; "
+                f"{number(crossed['half_cost'].mean())} is what choosing α on half of the queries "
+                f"costs, and {number(crossed['ties'].mean())} is rounding that decides ties."
             )
         notes = [told]
         if len(loss):

@@ -184,14 +184,27 @@ def without_np(names: Sequence[str]) -> list[str]:
 
 
 def best_and_level(samples: dict[str, FloatArray]) -> tuple[str, list[str]]:
-    """Give the measure with the highest mean, and those whose difference to it may be 0."""
+    """Give the measure with the highest mean, and those whose difference to it may be 0.
+
+    Of measures that coincide on the data and in every replicate the simplest is given: the one
+    without alpha, without N_p and without the order of the retrieved.
+    """
     best = max(samples, key=lambda name: samples[name][0])
+    alike = [name for name in samples if np.array_equal(samples[name], samples[best], True)]
+    best = min(alike, key=_effort)
     level = []
     for name, sample in samples.items():
         low, _ = interval((samples[best] - sample)[1:])
         if name != best and not low > 0:
             level.append(name)
     return best, level
+
+
+def _effort(name: str) -> tuple[bool, bool, bool, int]:
+    """Order measures by what they ask for, less first."""
+    measure = MEASURES[name]
+    needs_order = "pattern" in measure.columns
+    return measure.needs_relevant, measure.has_alpha, needs_order, len(measure.columns)
 
 
 def _advice(numbers: pd.DataFrame) -> list[str]:
@@ -208,8 +221,12 @@ def _advice(numbers: pd.DataFrame) -> list[str]:
         clear = int((part["level"] == "").sum())
         winner = "one has" if clear == 1 else f"{clear or 'none'} {'have' if clear else 'has'}"
         said.append(
-            f"K/N_p {name}: {', '.join(first)} {'is' if len(first) == 1 else 'are'} best or level "
-            f"with the best in {most} of {len(part)} datasets; {winner} a clear winner."
+            f"K/N_p {name}: {', '.join(first)} {'is' if len(first) == 1 else 'are'} best, or not "
+            f"told from the best, in {most} of {len(part)} datasets; {winner} a clear winner."
+        )
+    if said:
+        said.append(
+            "Not told apart is not equal: these data cannot show which is ahead, and others may."
         )
     return said
 
@@ -233,7 +250,7 @@ def _draw_advice(axes: Axes, place: tuple[int, int], cell: Any) -> None:
     strong: dict[str, Any] = {"ha": "center", "va": "center", "size": 10}
     axes.text(x + 0.5, y + 0.3, said, weight="bold" if clear else "normal", **strong)
     level = ", ".join(series_label(name) for name in cell.level.split(", ") if name)
-    axes.text(x + 0.5, y + 0.6, f"level: {level}" if level else "clearly best", **_SMALL)
+    axes.text(x + 0.5, y + 0.6, f"not told from it: {level}" if level else "clearly best", **_SMALL)
     axes.text(x + 0.5, y + 0.84, f"n {cell.n:,}", **{**_SMALL, "size": 6})
 
 

@@ -41,6 +41,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -232,11 +233,12 @@ class Condition:
         low, high = self.interval
         interval = "no interval" if np.isnan(low) else f"[{low:.3f}, {high:.3f}]"
         numbers = "undefined" if np.isnan(self.effect) else f"{self.effect:.3f} {interval}"
+        numbers = numbers.replace("-", "−")
         verdict = "shown, not tested" if self.inside == ANY else self.verdict
         told = f"{self.name}: {numbers}, n = {self.n:,} in {self.cells} segments"
         if self.inside != ANY and not np.isnan(low):
             told += f"; asked for {_range(self.inside)}, could show {self.detectable:.3f}"
-        told = told.replace("-", "−") + f": {verdict}"
+        told += f": {verdict}"
         told += " (a premise)" if self.premise else ""
         return ". ".join(filter(None, [told, self.void]))
 
@@ -262,8 +264,10 @@ class Condition:
 def _range(inside: Range) -> str:
     least, most = inside
     if np.isinf(most):
-        return f"above {least:g}"
-    return f"below {most:g}" if np.isinf(least) else f"{least:g} to {most:g}"
+        told = f"above {least:g}"
+    else:
+        told = f"below {most:g}" if np.isinf(least) else f"{least:g} to {most:g}"
+    return told.replace("-", "−")
 
 
 @dataclass(frozen=True)
@@ -311,6 +315,9 @@ _WHAT: dict[str, tuple[str, tuple[str, ...], bool]] = {
     "width": ("narrow-wide", ("F", "nDCG", "T"), False),
 }
 """Segmentation, measures and whether the 2K row must exist, of each body of evidence."""
+
+OTHER_COEFFICIENTS = ("pearson", "kendall_b")
+"""Compared with Spearman's."""
 
 TREND_SPLITS = 2
 """Halvings behind the agreement of two coefficients' differences."""
@@ -367,7 +374,7 @@ class Ledger:
         )
 
     def counted(self, what: str) -> tuple[Counts, evidence.Weighting]:
-        """Counts and the weights of their queries."""
+        """Give counts and the weights of their queries."""
         if what not in self._counted:
             counts = self.count(what)
             seed = self.parameters.seed
@@ -419,13 +426,13 @@ class Ledger:
 
     def half_values(self, coefficient: str) -> dict[str, FloatArray]:
         """Coefficients of narrow and wide segments on halves of the queries."""
-        if coefficient not in self._halves:
+        if not self._halves:
             counts, draw = self.counted("width")
-            self._halves[coefficient] = evidence.half_values(
+            self._halves = evidence.half_values(
                 counts,
                 _WHAT["width"][1],
                 draw,
-                coefficient,
+                ("spearman", *OTHER_COEFFICIENTS),
                 self.cells("width").alphas,
                 TREND_SPLITS,
             )
@@ -440,7 +447,7 @@ class Ledger:
         grades = agreement.read_grades(human)
         if len(grades) < 2:
             return None
-        same = self.dataset.same_query() if hasattr(self.dataset, "same_query") else {}
+        same = self.dataset.same_query()
         there = human["id"].astype(str) if "id" in human else pd.Series(map(str, range(len(human))))
         units = there.map(lambda name: same.get(name, name)).to_numpy()
         names, place = np.unique(units, return_inverse=True)
@@ -943,8 +950,10 @@ def _same_trends(view: View) -> list[Condition]:
             continue
         itself = _across(ours, ours, whole)
         n, cells = int(frame.loc[whole, "n"].sum()), int(whole.sum())
-        conditions.append(Condition(name, itself, POSITIVE, n, cells, premise=True))
-        for coefficient in ("pearson", "kendall_b"):
+        there = Condition(name, itself, POSITIVE, n, cells, premise=True)
+        conditions.append(there)
+        void = "" if there.verdict == "holds" else f"{pair} does not go with itself: no trend"
+        for coefficient in OTHER_COEFFICIENTS:
             other = view.ledger.half_values(coefficient)
             theirs = other[first] - other[second]
             known = np.asarray(whole & ~np.isnan(theirs).any(axis=(0, 1, 2)))
@@ -953,7 +962,7 @@ def _same_trends(view: View) -> list[Condition]:
             shared = np.where(scale > 0, both / np.sqrt(np.where(scale > 0, scale, 1)), np.nan)
             name = f"correlation of {pair} by {COEFFICIENTS[coefficient]} with that by Spearman"
             inside = (view.cut.trend, np.inf)
-            conditions.append(Condition(name, shared, inside, n, cells))
+            conditions.append(Condition(name, shared, inside, n, cells, void))
     return conditions
 
 
@@ -1080,7 +1089,7 @@ CLAIMS: tuple[Claim, ...] = (
         9,
         "Section 2.1",
         "T_u is equivalent to T up to a reparameterisation of α.",
-        "At one K: algebra, for both rise with n_p. Across K: whether any α lets each measure put 1 "
+        "At one K: algebra, for both rise with n_p. Across K: whether some α of each puts 1 "
         "positive of K = 2 ahead of 2 positives of K = 4. The mean of T_u − T is shown beside it.",
         "Two retrievals that one of the measures can order in a way that the other never does.",
         (10, 11, 12),
@@ -1102,7 +1111,7 @@ CLAIMS: tuple[Claim, ...] = (
         "Section 3.3, Figures 14, 15, 36, 37",
         "On MSMARCO and Natural Questions nDCG gains on F with the ratio and stays below it; on "
         "HotpotQA this is less pronounced.",
-        "On M and on N nDCG − F rises with the logarithm of the ratio and its mean is below 0, over "
+        "On M and on N nDCG − F rises with the logarithm of the ratio; its mean is below 0, over "
         f"all segments and at ratios from {_CUT.high:g}; the rise is steeper than on Hs and on Hp.",
         "One of these is not so.",
         (14, 15, 36, 37),
@@ -1132,7 +1141,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         14,
-        "Conclusion 1 (Section 3.3 says so of ARXIV only, and the opposite of the others: claim 13)",
+        "Conclusion 1 (section 3.3 says so of ARXIV only, and of others the opposite: claim 13)",
         "At high ratios the order of the documents matters to the LLM, and nDCG is better than F "
         "and T.",
         f"The means of nDCG − F and nDCG − T at ratios from {_CUT.high:g} are above 0, on ARXIV "
@@ -1409,3 +1418,104 @@ def _correct(judged: list[dict[str, Any]]) -> None:
 
 def _plain(value: float) -> float | None:
     return round(float(value), 6) if np.isfinite(value) else None
+
+
+# --- in words -----------------------------------------------------------------------------------
+
+_KIND_NAMES = {"foreign": "of the other datasets", "crossfit": "cross-fitted", "best": "the best"}
+
+
+def told(claim: dict[str, Any]) -> dict[str, str]:
+    """Say of a judged claim what goes beyond its verdict, for a page.
+
+    Parameters
+    ----------
+    claim : dict
+        From `evaluate`.
+
+    Returns
+    -------
+    dict of str to str
+        Text by heading; empty where there is nothing to say.
+    """
+    at = "; ".join(f"{_KIND_NAMES[kind]}: {word}" for kind, word in claim["verdicts"].items())
+    moved = [
+        f"{name.replace('_', ' ')} {value}: {word}"
+        for name, words in claim["sensitivity"].items()
+        for value, word in words.items()
+        if word != claim["verdict"]
+    ]
+    limits = "; ".join(moved) or "the verdict stays with each of our limits moved either way"
+    if not claim["sensitivity"]:
+        limits = "no limit of ours is used"
+    sure = ""
+    if claim["p_holm"] is not None:
+        stands = claim["verdict"] != "holds" or claim["p_holm"] <= ONE_SIDE
+        sure = f"p = {claim['p_value']:.4f}, over all claims tested {claim['p_holm']:.4f}"
+        sure += "" if stands else ": it does not hold once the number of claims is counted"
+    return {
+        "At the α": at if len(set(claim["verdicts"].values())) > 1 else f"{at} (all alike)",
+        "With other limits": limits,
+        "Corrected": sure,
+        "Missing": "; ".join(claim["missing"]),
+    }
+
+
+def calibration() -> pd.DataFrame | None:
+    """Give the result of the calibration benchmark, which lies in a checkout; None without one.
+
+    Returns
+    -------
+    DataFrame or None
+        As ``benchmarks/claims_calibration.py`` writes it: one row a claim and law.
+    """
+    path = Path(__file__).parents[3] / "benchmarks" / "results" / "claims_calibration.csv"
+    return pd.read_csv(path) if path.is_file() else None
+
+
+def calibration_notes(found: pd.DataFrame) -> list[str]:
+    """Say how often claims held under laws that do not support them, and under one that does.
+
+    Parameters
+    ----------
+    found : DataFrame
+        From `calibration`.
+
+    Returns
+    -------
+    list of str
+        One sentence a law with claims that were asked of it, and one on the edge.
+    """
+    notes = []
+    for law, part in found[found["claim"] != 9].groupby("law", sort=False):
+        worlds = f"{part['worlds'].min()} to {part['worlds'].max()} worlds"
+        if part["worlds"].nunique() == 1:
+            worlds = f"{part['worlds'].max()} worlds"
+        wrong = part[part["refuted"] & (part["holds"] > MOST_WRONG)]
+        right = part[part["supported"]]
+        weak = right[right["holds"] < LEAST_RIGHT]
+        if part["refuted"].any():
+            names = ", ".join(str(claim) for claim in wrong["claim"]) or "none"
+            notes.append(
+                f"Law {law} ({worlds}): {int(part['refuted'].sum())} claims are not true; holding "
+                f"in more than {MOST_WRONG:.0%} of the worlds: {names}."
+            )
+        if len(right):
+            names = ", ".join(str(claim) for claim in weak["claim"]) or "none"
+            notes.append(
+                f"Law {law} ({worlds}): {len(right)} claims are true; holding in less than "
+                f"{LEAST_RIGHT:.0%} of the worlds: {names}."
+            )
+    edge = found[found["supported"] & found["edge"].notna()]
+    if len(edge):
+        over = edge[edge["edge"] > MOST_WRONG]
+        names = ", ".join(f"{row.claim} ({row.edge:.1%})" for row in over.itertuples()) or "none"
+        notes.append(
+            "At the edge, the limit of one condition put where the law has its mean: holding in "
+            f"more than {MOST_WRONG:.0%} of the worlds: {names}."
+        )
+    return notes
+
+
+MOST_WRONG, LEAST_RIGHT = 0.05, 0.8
+"""Share of worlds in which a claim may hold where it is not true, and must where it is."""

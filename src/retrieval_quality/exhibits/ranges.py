@@ -356,9 +356,18 @@ def that_coincide(cells: Cells, names: Sequence[str]) -> list[str]:
 def comparable(
     cells: Cells, names: Sequence[str], group: NDArray[np.bool_]
 ) -> tuple[dict[str, FloatArray], NDArray[np.bool_]]:
-    """Mean correlations of the measures that are defined wherever precision is, and the cells."""
+    """Mean correlations of measures on the cells in which all of them are defined, and those cells.
+
+    A measure that is undefined in more than half of the cells is left out, rather than the cells.
+    """
     which = group & steady(cells.values["P"])
-    whole = [name for name in names if which.any() and steady(cells.values[name])[which].all()]
+    if not which.any():
+        return {}, which
+    whole = [name for name in names if steady(cells.values[name])[which].mean() >= 0.5]
+    for name in whole:
+        which = which & steady(cells.values[name])
+    if not which.any():
+        return {}, which
     return {name: mean_over(cells.values[name], which) for name in whole}, which
 
 

@@ -253,7 +253,9 @@ def agree(human: pd.DataFrame, levels: tuple[Level, ...] = LEVELS) -> pd.DataFra
     return pd.DataFrame(rows, columns=columns)
 
 
-def pairwise(grades: pd.DataFrame, picks: Sequence[Any]) -> dict[str, Any]:
+def pairwise(
+    grades: pd.DataFrame, picks: Sequence[Any], groups: Sequence[str] = ("llm", "people")
+) -> dict[str, Any]:
     """Mean agreement of the LLM with a person, and of two persons, on several samples of rows.
 
     Parameters
@@ -262,6 +264,8 @@ def pairwise(grades: pd.DataFrame, picks: Sequence[Any]) -> dict[str, Any]:
         From `read_grades`.
     picks : sequence of ndarray of int
         Positions of the rows to take, which may occur several times.
+    groups : sequence of str
+        Which of the two to give.
 
     Returns
     -------
@@ -281,7 +285,7 @@ def pairwise(grades: pd.DataFrame, picks: Sequence[Any]) -> dict[str, Any]:
         "people": list(combinations(people, 2)),
     }
     found: dict[str, Any] = {}
-    for group, members in pairs.items():
+    for group, members in ((name, pairs[name]) for name in groups):
         values = np.full((len(picks), max(len(members), 1)), np.nan)
         for i, pick in enumerate(picks):
             drawn = grades.iloc[pick]

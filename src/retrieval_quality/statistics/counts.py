@@ -56,6 +56,34 @@ def compiled(function: Any) -> Any:
         return njit(nogil=True)(function)
 
 
+def number(values: IntArray) -> tuple[IntArray, IntArray]:
+    """Assign numbers to the distinct values, ascending, as `numpy.unique` but faster.
+
+    Parameters
+    ----------
+    values : ndarray of int64, shape (n,)
+        Whole numbers.
+
+    Returns
+    -------
+    code : ndarray of int64, shape (n,)
+        Which of the distinct values each is.
+    distinct : ndarray of int64
+        Ascending.
+
+    Examples
+    --------
+    >>> code, distinct = number(np.array([7, 3, 7]))
+    >>> code.tolist(), distinct.tolist()
+    ([1, 0, 1], [3, 7])
+    """
+    code, distinct = pd.factorize(values)
+    order = np.argsort(distinct)
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    return place[code], np.asarray(distinct)[order]
+
+
 @dataclass(frozen=True)
 class Table:
     """How often each key of each cell meets each grade.
@@ -155,7 +183,7 @@ class Counts:
         """
         used = key >= 0
         width = int(key.max(initial=0)) + 1
-        pairs, found = np.unique(self.cell[used] * width + key[used], return_inverse=True)
+        found, pairs = number(self.cell[used] * width + key[used])
         entry = np.full(len(key), -1, dtype=np.int64)
         entry[used] = found
         n_grades = max(len(self.grades), 1)

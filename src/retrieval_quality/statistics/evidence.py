@@ -23,6 +23,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,6 @@ from retrieval_quality.statistics.resampling import (
     halved,
     query_halves,
     query_weights,
-    replicate,
     slots_of,
     unit,
 )
@@ -442,16 +442,19 @@ def half_values(
     counts: Counts,
     measures: Sequence[str],
     draw: Weighting,
-    coefficient: str,
+    names: Sequence[str],
     alphas: dict[tuple[str, str], float],
     splits: int,
-) -> dict[str, FloatArray]:
+    threads: int | None = None,
+) -> dict[str, dict[str, FloatArray]]:
     """Coefficients on halves of the queries, at given alphas.
 
     Parameters
     ----------
-    counts, measures, draw, coefficient
+    counts, measures, draw, threads
         As for `measure_cells`.
+    names : sequence of str
+        Coefficients, out of `COEFFICIENTS`.
     alphas : dict of (str, str) to float
         By dataset and measure.
     splits : int
@@ -459,28 +462,46 @@ def half_values(
 
     Returns
     -------
-    dict of str to ndarray, shape (splits, 2, 1 + replicates, cells)
+    dict of str to dict of str to ndarray, shape (splits, 2, 1 + replicates, cells)
+        By coefficient and measure.
     """
-    datasets = counts.cells["dataset"].astype(str).to_numpy()
-    found = {}
-    for name in measures:
-        score = np.full(len(counts.cell), np.nan)
-        for dataset in dict.fromkeys(datasets):
-            at = np.array([alphas.get((str(dataset), name), FALLBACK_ALPHA)])
-            values, _ = exact_scores(counts, MEASURES[name], at)
-            key, _ = counts.keys(MEASURES[name].columns)
-            mine = (datasets == dataset)[counts.cell]
-            score[mine] = values[key[mine], 0]
-        found[name] = np.array(
-            [
-                [
-                    replicate(counts, score, draw.query, half, coefficient=coefficient).T
-                    for half in draw.halves[i]
-                ]
-                for i in range(splits)
-            ]
-        )
+    shape = (splits, 2, draw.whole.shape[1], len(counts.cells))
+    found = {name: {measure: np.full(shape, np.nan) for measure in measures} for name in names}
+
+    def work(cell: int) -> None:
+        first, last = table.start[cell], table.start[cell + 1]
+        ascending = np.ascontiguousarray(values[table.key[first:last]][np.newaxis])
+        order = np.arange(last - first)[np.newaxis]
+        tied = np.zeros(order.shape, dtype=np.bool_)
+        own = slots.of(first, last)
+        for i, half in product(range(splits), range(2)):
+            for name in names:
+                place = COEFFICIENTS.index(name)
+                rest = (table.grades, ascending, order, tied, place)
+                value = coefficients(own, draw.halves[i][half], *rest)[0]
+                found[name][measure][i, half, :, cell] = value
+
+    for measure in measures:
+        code, values = pd.factorize(_scores(counts, measure, alphas), sort=True)
+        table = counts.table(code)
+        slots = slots_of(counts, draw.query, table)
+        with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
+            list(pool.map(work, range(len(table))))
     return found
+
+
+def _scores(counts: Counts, measure: str, alphas: dict[tuple[str, str], float]) -> FloatArray:
+    """Value of the measure for every entry, at its dataset's alpha, with exact ties."""
+    datasets = counts.cells["dataset"].astype(str).to_numpy()
+    key, _ = counts.keys(MEASURES[measure].columns)
+    if not MEASURES[measure].has_alpha:
+        return exact_scores(counts, MEASURES[measure], np.array([FALLBACK_ALPHA]))[0][key, 0]
+    score = np.full(len(key), np.nan)
+    for dataset in dict.fromkeys(datasets):
+        at = np.array([alphas.get((str(dataset), measure), FALLBACK_ALPHA)])
+        mine = (datasets == dataset)[counts.cell]
+        score[mine] = exact_scores(counts, MEASURES[measure], at)[0][key[mine], 0]
+    return score
 
 
 def _mean_grades(counts: Counts, query: IntArray, weights: NDArray[np.uint8]) -> FloatArray:

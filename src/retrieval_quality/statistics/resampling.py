@@ -45,6 +45,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from retrieval_quality.measures import MEASURES, Measure
 from retrieval_quality.statistics.counts import (
@@ -55,6 +56,7 @@ from retrieval_quality.statistics.counts import (
     Table,
     compiled,
     in_order,
+    number,
     pearson,
     prepare,
     put_in_order,
@@ -181,7 +183,15 @@ def exact_scores(counts: Counts, measure: Measure, alphas: FloatArray) -> tuple[
     >>> bool(values[0] == values[1])
     True
     """
-    key, distinct = counts.keys(measure.columns)
+    key, _ = counts.keys(measure.columns)
+    values = exact_values(counts, measure, alphas)
+    defined = np.asarray(~np.isnan(values).any(axis=1))
+    return values, counts.table(np.where(defined[key], key, -1))
+
+
+def exact_values(counts: Counts, measure: Measure, alphas: FloatArray) -> FloatArray:
+    """Give the values of `exact_scores`; they depend on the columns of the counts alone."""
+    _, distinct = counts.keys(measure.columns)
     grid: Any = alphas[:, np.newaxis]
     if measure.name == "Fe":  # F with the estimate for N_p; nothing found is 0, whatever it is
         positives, estimate = (
@@ -200,9 +210,8 @@ def exact_scores(counts: Counts, measure: Measure, alphas: FloatArray) -> tuple[
     else:
         values = measure.evaluate(distinct)[np.newaxis]
     values = np.ascontiguousarray(np.asarray(values, dtype=np.float64).T)
-    defined = np.asarray(~np.isnan(values).any(axis=1))
     _tie(values)
-    return values, counts.table(np.where(defined[key], key, -1))
+    return values
 
 
 def _tie(values: FloatArray) -> None:
@@ -383,13 +392,14 @@ class Slots(NamedTuple):
 def slots_of(counts: Counts, query: IntArray, table: Table) -> Slots:
     """Arrange the entries of a table by key, grade and query; see `Slots`."""
     kept = np.flatnonzero(table.entry >= 0)
-    code = table.entry[kept] * len(table.grades) + counts.grade[kept]
-    order = np.argsort(code, kind="stable")
-    slot, start = np.unique(code[order], return_index=True)
+    found, slot = number(table.entry[kept] * len(table.grades) + counts.grade[kept])
+    size = np.bincount(found, minlength=len(slot))
+    start = np.append(0, np.cumsum(size)).astype(np.int64)
+    by_slot = csr_array((found, found, np.arange(len(found) + 1)), (len(found), len(slot)))
+    entries = kept[by_slot.tocsc().indices]  # a counting sort
     key, grade = np.divmod(slot, len(table.grades))
-    entries = kept[order]
     rows = counts.count[entries].astype(np.int64)
-    return Slots(key, grade, np.append(start, len(entries)), query[entries], rows)
+    return Slots(key, grade, start, query[entries], rows)
 
 
 def quantiles(values: FloatArray, q: float) -> FloatArray:
