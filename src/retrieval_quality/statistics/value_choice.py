@@ -193,8 +193,8 @@ def levels(rows: pd.DataFrame, names: Sequence[str] = NAMES) -> pd.DataFrame:
     -------
     DataFrame
         `LEVEL_COLUMNS`. Measure and grade are ranked within the dataset, then correlated:
-        ``pooled`` as they are (Spearman), ``between`` as means of queries (each with the weight of its rows),
-        ``within`` less the mean of their query, ``partial`` less the mean of their K and N_p.
+        ``pooled`` as they are (Spearman), ``between`` as means of queries (each with the weight of
+        its rows), ``within`` less the mean of their query, ``partial`` less the mean of their K and N_p.
         Intervals hold the ranks and means fixed. NaN where a side is constant.
 
     Examples
