@@ -405,6 +405,9 @@ class Ledger:
         if dataset not in self._curves:
             counts, draw = self.counted("ratio")
             which = self._shared(counts, dataset)
+            used = counts.grade[which[counts.cell]]
+            if len(used) and not np.ptp(used):  # one grade everywhere goes with nothing
+                which = np.zeros_like(which)
             curves = evidence.grade_curves(counts, draw, which)
             n = int(counts.count[which[counts.cell]].sum())
             self._curves[dataset] = (*curves, n, int(which.sum()))
