@@ -12,7 +12,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 comma = ,
 INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check -c requirements.lock
 
-.PHONY: env book test test-lowest test-wheel lint test-browser test-models test-llm figures lock clean help
+.PHONY: env book test test-lowest test-wheel single lint test-browser test-models test-llm figures lock clean help
 
 book: env  ## the book: DATA=simulated|miniature|paper|PATH|CONFIG.yml PARAMS="name=value …"
 	$(RQ) book --data "$(DATA)" --jobs $(JOBS) $(foreach p,$(PARAMS),-p $(p))
@@ -25,6 +25,8 @@ lint: env
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
+	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(VENV)/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 
 test-browser: env  ## every page of the built book in headless Chromium
 	$(INSTALL) -e ".[$(PARTS),test,browser]"
@@ -51,17 +53,17 @@ $(LOW)/ready: pyproject.toml .ci/lowest.py
 	  -c $(LOW)/constraints -e ".[$(PARTS),test]"
 	touch $@
 
-test-wheel:  ## wheel and sdist, each in an environment with nothing else
+test-wheel:  ## the wheel, built from the sdist, in an environment with nothing else
 	rm -rf _build/dist $(VENV)-wheel
 	"$(PYTHON)" -m venv $(VENV)-wheel
 	$(VENV)-wheel/bin/python -m pip install --quiet --disable-pip-version-check build
 	$(VENV)-wheel/bin/python -m build --outdir _build/dist .
-	for made in _build/dist/*.whl _build/dist/*.tar.gz; do \
-	  rm -rf $(VENV)-wheel && "$(PYTHON)" -m venv $(VENV)-wheel && \
-	  $(VENV)-wheel/bin/python -m pip install --quiet --disable-pip-version-check \
-	    -c requirements.lock "$$made" && \
-	  $(VENV)-wheel/bin/python .ci/wheel.py || exit 1; \
-	done
+	$(VENV)-wheel/bin/python -m pip install --quiet --disable-pip-version-check \
+	  -c requirements.lock _build/dist/*.whl
+	$(VENV)-wheel/bin/python .ci/wheel.py
+
+single: book  ## the book as one page, for printing: _build/single
+	$(VENV)/bin/jupyter-book build --builder singlehtml --path-output _build/single _build/stage
 
 figures: env  ## every figure and table as files, into figures/
 	$(RQ) figure all --data "$(DATA)" --out figures $(foreach p,$(PARAMS),-p $(p))

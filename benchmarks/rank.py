@@ -5,7 +5,8 @@
 
 `speed` times both on the same distinct texts, alternating, and gives the ratio of their speeds (the
 aim is at least 0.95). `memory` replaces the model by one that makes vectors up, so that what is
-measured is what ranking itself holds: the peak of the process.
+measured is what ranking itself holds: the peak of the process, and the file of vectors beside what
+their numbers take.
 """
 
 from __future__ import annotations
@@ -99,9 +100,15 @@ def memory(count: int) -> None:
         start = time.perf_counter()
         counts = rank(Path(folder), [MadeUp()], candidates="20,40", positives="2,10")["counts"]
         seconds = time.perf_counter() - start
+        held = Path(folder, "vectors-made-up.sqlite").stat().st_size
+    vectors = count * 41
     print(json.dumps(counts))
     print(f"{count} x 40 texts ({size / 1e6:.0f} MB), {seconds:.0f} s")
     print(f"peak {peak():.0f} MB, of which {before:.0f} MB before ranking")
+    print(
+        f"{vectors} vectors: {held / 1e6:.0f} MB on the disk for {vectors * 1536 / 1e6:.0f} MB of "
+        f"numbers, ratio {held / vectors / 1536:.3f} (the aim is at most 1.2)"
+    )
 
 
 def peak() -> float:

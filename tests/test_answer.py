@@ -55,7 +55,7 @@ def test_shows_the_top_k_in_order_and_nothing_else(server, folder):
 
 def test_the_ideal_answer_is_from_the_first_n_p_positives_or_from_all(server, folder):
     positives = [f"Positive {i} of A-1." for i in range(3)]
-    answer(folder, quick(server))
+    answer(folder, quick(server), ideal="per-np")
     seen = [shown(asked) for asked in server.asked]
     assert positives[:2] in seen
     assert positives in seen
@@ -63,11 +63,11 @@ def test_the_ideal_answer_is_from_the_first_n_p_positives_or_from_all(server, fo
     rows = json.loads((folder / "samples_graded.json").read_text(encoding="utf-8"))
     ideals = {(row["id"], row["Np"], row["answer_ideal"]) for row in rows}
     assert len(ideals) == len({(name, n) for name, n, _ in ideals}) == 6
-    answer(folder, quick(server), ideal="all")
+    answer(folder, quick(server))
     grade(folder, quick(server))
     rows = json.loads((folder / "samples_graded.json").read_text(encoding="utf-8"))
     assert len({row["answer_ideal"] for row in rows}) == 3
-    with pytest.raises(UsageError, match="per-np or all"):
+    with pytest.raises(UsageError, match="all or per-np"):
         answer(folder, quick(server), ideal="some")
 
 

@@ -15,7 +15,7 @@ def contract() -> list[set[str]]:
 
 def test_the_design_note_follows_the_contract():
     text = (ROOT / "design" / "architecture.md").read_text(encoding="utf-8")
-    listed = re.findall(r"^([a-z]+)/? +\S", text.split("```")[1], flags=re.MULTILINE)
+    listed = re.findall(r"^([a-z_]+)/? +\S", text.split("```")[1], flags=re.MULTILINE)
     for layer in contract():
         assert set(listed[: len(layer)]) == layer
         listed = listed[len(layer) :]

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 import made_data
-from retrieval_quality import markup
-from retrieval_quality.book import pages
+from retrieval_quality.book import links, pages
 from retrieval_quality.exhibits import catalogue, export, intervals, ranges
 from retrieval_quality.exhibits import drawing as shared
 from retrieval_quality.exhibits.heatmap import places_of_cells
@@ -154,10 +153,10 @@ def test_a_cell_of_an_interval_map_says_its_interval(made):
     assert html.count(", stands") == told["stands"].sum()
 
 
-def test_figures_link_to_their_intervals_and_claims_within_a_book(made, tmp_path, monkeypatch):
-    run = pages.Run(made, Parameters(min_samples_ratio=5), out=str(tmp_path))
+def test_figures_link_to_their_intervals_and_claims_within_a_book(made, tmp_path):
+    run = pages.Run(made, Parameters(min_samples_ratio=5), str(tmp_path))
     assert "claims.html" not in run.figure(7).html
-    monkeypatch.setenv(markup.FIGURES_LINK, "../figures")
+    links.write_address(tmp_path, "../figures/t-minus-f")
     html = run.figure(7).html
     assert 'href="intervals.html#study-intervals-t-minus-f-a"' in html
     assert 'href="claims.html#claim-05"' in html

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -162,10 +163,10 @@ def test_info_is_json_too(monkeypatch, capsys, folder):
 
 def test_figures_are_written(monkeypatch, capsys, folder, tmp_path):
     code, out, _ = run(
-        monkeypatch, capsys, "figure", 7, "--data", folder, *SMALL, "--out", tmp_path
+        monkeypatch, capsys, "figure", 7, "--data", folder, *SMALL[:2], "--out", tmp_path
     )
     assert code == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
+    assert sorted(path.name for path in tmp_path.glob("[!.]*")) == [
         f"figure-07.{ending}" for ending in ("csv", "json", "png", "svg")
     ]
     assert len(out.split()) == 4
@@ -245,3 +246,112 @@ def test_the_command_starts_without_heavy_imports():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def separate(*words, shell="", **more):
+    """Run as a process of its own; give its exit code, standard output and standard error."""
+    command = [sys.executable, "-m", "retrieval_quality", *map(str, words)]
+    if shell:
+        command = ["bash", "-c", f'set -o pipefail; "$@" {shell}', "bash", *command]
+    done = subprocess.run(command, capture_output=True, text=True, **more)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a shell and /dev/full")
+@pytest.mark.parametrize(
+    ("words", "shell", "code", "message"),
+    [
+        (("--help",), "| true", 0, ""),
+        (("--version",), "| head -c 0", 0, ""),
+        (("notebook", "--help"), "| head -1", 0, ""),
+        (("data", "info", "DATA", "--json"), "| head -1", 0, ""),
+        (("correlations", "--min-samples", 1, "--data", "DATA", "--out", "-"), "| head -1", 0, ""),
+        (("--help",), "> /dev/full", 1, "No space left"),
+        (("data", "info", "DATA"), "> /dev/full", 1, "No space left"),
+        (("correlations", "--min-samples", 1, "--data", "DATA", "--out", "-"), ">&-", 2, "closed"),
+        (("data", "info", "~nobody-of-this-name/x"), "", 2, "no home folder"),
+        (("figure", 7, "--out", "~nobody-of-this-name/x"), "", 2, "no home folder"),
+        (("book", "--out", "~nobody-of-this-name"), "", 2, "no home folder"),
+        (("notebook", "tables", "--out", "~nobody-of-this-name/x.ipynb"), "", 2, "no home folder"),
+    ],
+)
+def test_what_a_person_can_mend_has_no_traceback(folder, words, shell, code, message):
+    words = [folder if word == "DATA" else word for word in words]
+    found, _, err = separate(*words, shell=shell)
+    assert found == code, err
+    assert message in err
+    assert "Traceback" not in err
+    assert len(err.splitlines()) <= 1
+
+
+def test_a_user_without_a_home_is_told(monkeypatch, capsys, folder):
+    monkeypatch.delenv("RETRIEVAL_QUALITY_CACHE")
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda name: Path("~/.cache") / name)
+    code, out, err = run(monkeypatch, capsys, "data", "info", folder)
+    assert (code, out) == (2, "")
+    assert "no home folder for the cache: set HOME" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("claims", "-p", "alpha=0.5"), "claims does not use alpha: claims are tested"),
+        (("claims", "-p", "coefficient=pearson"), "claims does not use coefficient"),
+        (("claims", "-p", "out=x"), "out is no parameter of an analysis"),
+        (("figure", 1, "-p", "datasets=A"), "Figure 1 does not use datasets: it is about no data"),
+        (("figure", 23, "-p", "coefficient=kendall_b"), "it shows Pearson's r by definition"),
+        (("figure", 5, "-p", "coefficient=pearson"), "it shows Spearman's ρ by definition"),
+        (("figure", 7, "-p", "min_samples_width=5"), "it has no narrow and wide segments"),
+        (("figure", 2, "-p", "alpha=0.5"), "it shows no measure with α"),
+        (("figure", 7, "-p", "seed=3"), "the data is not simulated"),
+        (("table", 1, "-p", "coefficient=pearson"), "Table 1 does not use coefficient"),
+        (("table", "all", "-p", "alpha=exact"), "table all does not use alpha"),
+        (("correlations", "-p", "min_samples_width=5"), "the segments are by ratio"),
+        (("correlations", "-p", "seed=5"), "no interval or cross-fitting was asked for"),
+        (("correlations", "-p", "alpha=0.5", "--alpha", "exact"), "says it already"),
+        (("correlations", "-p", "alpha=0.5", "--measures", "P"), "none of P has an α"),
+        (("correlations", "--alpha", "0.5", "--measures", "P"), "none of P has an α"),
+        (("correlations", "--replicates", "5"), "nothing is resampled"),
+        (("correlations", "-p", "data=simulated"), "the data is named twice"),
+    ],
+)
+def test_a_parameter_is_honoured_or_refused_by_name(
+    monkeypatch, capsys, folder, tmp_path, words, message
+):
+    out = tmp_path / ("out.json" if words[0] in ("claims", "correlations") else "out")
+    code, printed, err = run(monkeypatch, capsys, *words, "--data", folder, "--out", out)
+    assert (code, printed) == (2, "")
+    assert message in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_parameters_change_what_correlations_gives(monkeypatch, capsys, folder):
+    words = ("correlations", "--data", folder, "-p", "min_samples_ratio=5", "--out", "-")
+    given = ("", "-p alpha=0.5", "-p coefficient=pearson", "-p datasets=A", "-p embeddings=ES")
+    found = {run(monkeypatch, capsys, *words, *one.split())[1] for one in given}
+    assert len(found) == len(given)
+    by_option = run(monkeypatch, capsys, *words, "--alpha", "0.5")[1]
+    assert by_option == run(monkeypatch, capsys, *words, "-p", "alpha=0.5")[1]
+
+
+@pytest.mark.parametrize("name", ["samples_graded.json", "samples_new.json"])
+def test_data_is_never_written_over(monkeypatch, capsys, folder, name):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    words = ("correlations", "--data", folder, "--out", folder / name)
+    code, _, err = run(monkeypatch, capsys, *words)
+    assert (code, "is the data itself" in err) == (2, True)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_folder_of_figures_holds_only_ours_and_is_whole(monkeypatch, capsys, folder, tmp_path):
+    words = ("table", "all", "--data", folder, "--out", tmp_path)
+    (tmp_path / "table-2.csv").write_text("mine", encoding="utf-8")
+    code, _, err = run(monkeypatch, capsys, *words)
+    assert code == 2
+    assert "table-2.csv is there and was not made by this program" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["table-2.csv"]
+    (tmp_path / "table-2.csv").unlink()
+    for _ in range(2):
+        assert run(monkeypatch, capsys, *words)[0] == 0
+    (tmp_path / ".retrieval-quality.json").unlink()  # as a version that left no mark
+    assert run(monkeypatch, capsys, *words)[0] == 0

@@ -133,3 +133,12 @@ def test_the_mean_grade_counts_graded_rows_alone():
         ["2", "0", "1", "1", "1.0"],
         ["2", "1", "2", "1", "5.0"],
     ]
+
+
+def test_the_stored_run_says_how_many_texts_were_cut():
+    texts = {text for t in demo.read(demo.TEXTS) for text in (t["q"], *t["p"], *t["n"])}
+    longest = max(len(text.encode()) for text in texts)
+    assert longest + 2 <= 256  # a token is at least a byte, and two stand around a text
+    told = demo.stored().provenance["texts cut by the embedding"]
+    assert told == f"0 of {len(texts)} (0.0%), at 256 tokens"
+    assert "texts cut by the embedding" in repr(demo.stored().which()) + demo.stored()._repr_html_()

@@ -8,6 +8,7 @@ from llm_server import LlmServer, error, make_folder, say, sensible
 from retrieval_quality.errors import DataError, UsageError
 from retrieval_quality.pipeline.answer import answer
 from retrieval_quality.pipeline.grade import export, grade, read_grade, read_reply
+from retrieval_quality.pipeline.run import status
 from retrieval_quality.pipeline.settings import Settings
 from retrieval_quality.pipeline.store import Reply
 
@@ -33,6 +34,23 @@ WHOLE = "not a whole number from 1 to 5"
         ("The answer says 'The grade is: 5', but it is wrong. Grade: 2", 2),
         ("It doesn't fit and it isn't \"Grade: 5\". Grade: 2", 2),
         ('{"grade": 3} or, again, {"grade": 3}', 3),
+        ("4.0", 4),
+        ("Grade:4", 4),
+        ("grade = 4", 4),
+        ("Grade: 4.0", 4),
+        ("**Grade:** 4", 4),
+        ("Final grade: 4", 4),
+        ("## Grade: 4\n", 4),
+        ("It lacks a date.\n\nGrade: **4**", 4),
+        ("It does not say when. Grade: 4", 4),
+        ('{"grade": 4.0}', 4),
+        ('{"grade": 4e0}', 4),
+        ('{"grade": "4.0"}', 4),
+        ('{"grade": 4, "why": "\\u0035 of 5"}', 4),
+        ("```\n4\n```", 4),
+        ("2? no, 5</think>\n4", 4),
+        ("[THINK]Grade: 5[/THINK]Grade: 4", 4),
+        ("<answer>4</answer>", 4),
     ],
 )
 def test_reads_one_verdict(text, expected):
@@ -78,7 +96,6 @@ def test_reads_one_verdict(text, expected):
         ('{"grade": True}', WHOLE),
         ('{"grade": true}', WHOLE),
         ('{"grade": null}', WHOLE),
-        ('{"grade": 4.0}', WHOLE),
         ('{"grade": 6}', WHOLE),
         ('{"grade": [4]}', WHOLE),
         ('{"grade": "4/5"}', WHOLE),
@@ -89,6 +106,37 @@ def test_reads_one_verdict(text, expected):
         ("<think>Grade: 4", "thinking without a grade"),
         ("<think>Grade: 4</think>", "empty"),
         ("'Grade: 5'", "no grade at the end"),
+        ("I would not give grade: 4", "no grade at the end"),
+        ("I would never say Grade: 4.", "no grade at the end"),
+        ("Not grade: 4", "no grade at the end"),
+        ("It isn't grade: 4", "no grade at the end"),
+        ("I would not give\nGrade: 4", "no grade at the end"),
+        ("If it had a date, grade: 4", "no grade at the end"),
+        ("Some would say grade: 4", "no grade at the end"),
+        ("The best possible grade: 4", "no grade at the end"),
+        ('I would not give {"grade": 4}', "no grade at the end"),
+        ('No {"grade": 4}', "no grade at the end"),
+        ("Grade: not 4", "no grade at the end"),
+        ("Grade: 4?", WHOLE),
+        ("Grade: 4, no: 3", "no grade at the end"),
+        ("Grade: 3-4", WHOLE),
+        ("Grade: -4", WHOLE),
+        ("Grade: 4%", WHOLE),
+        ("Grade: 44", WHOLE),
+        ("Grade: True", WHOLE),
+        ("Grade: IV", WHOLE),
+        ("4.0.0", WHOLE),
+        ("1e0", WHOLE),
+        ("0x4", WHOLE),
+        ('{"grade": NaN}', WHOLE),
+        ('{"grade": Infinity}', WHOLE),
+        ('{"grade": 1e999}', WHOLE),
+        ('{"grade": 4.0000001}', WHOLE),
+        ('{"grade": "４"}', WHOLE),
+        ('{"grade": "four"}', WHOLE),
+        ('{"grade": {"value": 4}}', WHOLE),
+        ('{"grade": 4, "final_grade": 2}', "two grades in one object"),
+        ('{"grade": ' + "9" * 5000 + "}", "not JSON"),
     ],
 )
 def test_what_is_no_single_whole_number_is_ungraded_with_its_reason(text, reason):
@@ -158,6 +206,7 @@ def test_writes_the_published_form(server, folder):
     assert all(row["grade"] in (1, 2, 3, 4, 5) for row in written)
     assert counts(folder) == {
         "rows": 36, "graded": 36, "ungraded": 0, "ungraded_by_reason": {}, "left": 0,
+        "ideal_declines": {"rows": 0, "ids": []},
     }  # fmt: skip
 
 
@@ -204,13 +253,17 @@ def test_unreadable_refused_and_cut_grades_are_null_and_counted(server, folder):
 
     server.behave = behave
     answer(folder, quick(server))
-    grade(folder, quick(server))
-    assert [row["grade"] for row in rows(folder)] == [None] * 36
+    with pytest.raises(DataError, match=r"Nothing was graded.*refused \(12\)"):
+        grade(folder, quick(server))
+    assert not (folder / "samples_graded.json").exists()
+    replies["A-2"] = say("Grade: 3")
+    grade(folder, quick(server), again="failed")
+    assert [row["grade"] for row in rows(folder)] == [None] * 24 + [3] * 12
     assert all(row["answer_topK"] for row in rows(folder))
     told = counts(folder)
-    assert (told["graded"], told["ungraded"], told["left"]) == (0, 36, 0)
+    assert (told["graded"], told["ungraded"], told["left"]) == (12, 24, 0)
     assert told["ungraded_by_reason"] == {
-        "no grade at the end": 12, "truncated at 64 tokens": 12, "refused": 12,
+        "no grade at the end": 12, "truncated at 64 tokens": 12,
     }  # fmt: skip
 
 
@@ -231,7 +284,7 @@ def test_a_row_without_an_answer_stays_in_the_file_with_its_reason(server, folde
     }
 
 
-def test_rows_not_asked_yet_are_left_out_and_counted_as_left(server, folder):
+def test_a_run_that_stops_half_way_writes_nothing_and_status_counts_what_is_left(server, folder):
     answer(folder, quick(server))
 
     def behave(asked):
@@ -240,8 +293,9 @@ def test_rows_not_asked_yet_are_left_out_and_counted_as_left(server, folder):
     server.behave = behave
     with pytest.raises(UsageError):
         grade(folder, quick(server, concurrency=1))
-    told = counts(folder)
-    assert told["graded"] == len(rows(folder)) > 0
+    assert not (folder / "samples_graded.json").exists()
+    told = status(folder)["graded"]
+    assert told["graded"] > 0
     assert told["left"] == 36 - told["graded"] > 0
     server.behave = sensible
     grade(folder, quick(server))

@@ -46,6 +46,7 @@ def test_described_as_its_card_says(model):
     told = model.described()
     assert (told["pooling"], told["query_prefix"], told["max_tokens"]) == ("mean", "", 256)
     assert len(told["weights_sha256"]) == 64
+    assert model.recorded["prefixes_from"].startswith("none known")
     assert "/" not in told["model"]
 
 
@@ -86,8 +87,8 @@ def test_a_vector_hardly_depends_on_its_company_and_the_ranking_not_at_all(
 
 
 def test_prefixes_change_vectors_and_can_be_turned_off(model_folder):
-    asked = embed.load(f"ES={model_folder}")
-    bare = embed.load(f"ES={model_folder}", prefixes=False)
+    asked = embed.load(f"X={model_folder}", query_prefix="query: ")
+    bare = embed.load(f"X={model_folder}", prefixes=False)
     assert asked.worded("ferry", "query") == "query: ferry"
     vectors = np.vstack([m.encode([m.worded("ferry", "query")], 1) for m in (asked, bare)])
     assert cosines(vectors[0], vectors[1:])[0] < 0.99
@@ -99,3 +100,24 @@ def test_a_model_that_is_not_here_is_refused_in_a_sentence(tmp_path, monkeypatch
         with pytest.raises(DataError, match="could not be loaded") as caught:
             embed.load(name)
         assert "\n" not in str(caught.value)
+
+
+def test_a_folder_of_another_model_is_noticed(model_folder):
+    for code in ("AM", "EM", "ES"):
+        with pytest.raises(DataError, match="holds another model"):
+            embed.load(f"{code}={model_folder}")
+
+
+@pytest.mark.parametrize(("words", "cut"), [(1, False), (254, False), (255, True), (4000, True)])
+def test_a_text_is_cut_where_its_vector_does_not_depend_on_the_rest(model, words, cut):
+    text = "river " * words
+    assert model.cut([text, "short"]) == [cut, False]
+    longer = model.encode([text, text + "copper harbour"], 2)
+    assert bool(np.allclose(longer[0], longer[1], atol=1e-6)) == cut or words == 254
+
+
+def test_cut_texts_are_counted(tmp_path, model):
+    texts = {"id": "X-0", "q": "which river", "p": ["river " * 300, "a bridge"], "n": ["grain"]}
+    (tmp_path / "samples_texts.json").write_text(json.dumps([texts]), encoding="utf-8")
+    told = rank(tmp_path, [model], candidates=3, positives=2, top_k=1)
+    assert told["texts"]["AML6v2"] == {"texts": 4, "cut": 1, "share": 0.25, "limit": 256}

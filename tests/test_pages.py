@@ -15,7 +15,7 @@ import pytest
 
 from retrieval_quality import markup, text
 from retrieval_quality.book import build as book
-from retrieval_quality.book import mathml, pages
+from retrieval_quality.book import links, mathml, pages
 from retrieval_quality.data import simulate
 from retrieval_quality.errors import DataError, UsageError
 from retrieval_quality.exhibits import catalogue, distribution
@@ -181,7 +181,7 @@ def test_cells_of_a_heat_map_lie_side_by_side_and_say_their_numbers(small):
     assert cells[1][0] == pytest.approx(cells[0][0] + cells[0][2], abs=0.1)
 
 
-def test_files_are_written_and_linked_only_within_a_book(small, tmp_path, monkeypatch):
+def test_files_are_written_and_linked_only_within_a_book(small, tmp_path):
     run = pages.start(data=small, min_samples_ratio=10, out=str(tmp_path))
     assert "Written to" in run.figure(6).html
     assert {path.suffix for path in tmp_path.glob("figure-06.*")} == {
@@ -190,8 +190,9 @@ def test_files_are_written_and_linked_only_within_a_book(small, tmp_path, monkey
         ".csv",
         ".json",
     }
-    monkeypatch.setenv(markup.FIGURES_LINK, "../figures")
-    assert 'href="../figures/figure-06.csv"' in run.figure(6).html
+    links.write_address(tmp_path, "../figures/one")
+    assert 'href="../figures/one/figure-06.csv"' in run.figure(6).html
+    assert 'href="../figures/grade-distribution/figure-06.csv"' in run.gallery().html
     assert str(tmp_path) not in (tmp_path / "figure-06.json").read_text(encoding="utf-8")
 
 

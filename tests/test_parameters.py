@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from retrieval_quality.errors import UsageError
-from retrieval_quality.parameters import Parameters
+from retrieval_quality.parameters import Parameters, check_place, check_uses
 
 
 def test_the_defaults_are_those_of_the_paper():
@@ -20,7 +20,6 @@ def test_the_defaults_are_those_of_the_paper():
         "coefficient": "spearman",
         "alpha": "published",
         "seed": 1,
-        "out": "",
     }
 
 
@@ -43,7 +42,6 @@ def test_the_defaults_are_those_of_the_paper():
         ("alpha=0.5", "alpha", 0.5),
         ("alpha=1", "alpha", 1.0),
         ("seed=0", "seed", 0),
-        ("out=", "out", ""),
     ],
 )
 def test_a_text_is_converted_to_the_type_of_the_default(pair, name, value):
@@ -91,7 +89,6 @@ def test_a_value_that_cannot_be_used_is_refused_with_what_is_accepted(pair):
         ("alpha", None),
         ("coefficient", 1),
         ("data", 5),
-        ("out", None),
     ],
 )
 def test_a_wrong_type_in_a_mapping_is_refused(name, value):
@@ -128,3 +125,46 @@ def test_every_parameter_is_described_and_none_can_be_changed():
     assert all(row["type"] and row["meaning"] for row in described)
     with pytest.raises(dataclasses.FrozenInstanceError):
         Parameters().seed = 2
+
+
+def test_a_parameter_that_is_given_and_not_used_is_refused_with_the_reason():
+    uses = ("data", "seed")
+    assert Parameters.parse(["seed=3"], uses=uses).seed == 3
+    assert Parameters.parse({"seed": 3}, uses=uses).seed == 3
+    for given in (["alpha=0.5"], {"alpha": 0.5}, ["alpha=published"]):
+        with pytest.raises(UsageError, match=r"claims does not use alpha: so it is\. It uses data"):
+            Parameters.parse(given, uses=uses, by="claims", reasons={"alpha": "so it is"})
+    with pytest.raises(UsageError, match=r"it would change nothing\. It uses no parameter"):
+        check_uses(["seed"], (), "figure 2")
+    with pytest.raises(UsageError, match="did you mean seed"):
+        Parameters.parse(["sed=3"], uses=uses)
+
+
+def test_every_parameter_says_what_or_how_and_the_place_is_none_of_them():
+    groups = {row["name"]: row["group"] for row in Parameters.describe()}
+    assert {name for name, group in groups.items() if group == "how"} == {
+        "coefficient",
+        "alpha",
+        "seed",
+    }
+    with pytest.raises(UsageError, match="out is no parameter of an analysis"):
+        Parameters.parse(["out=figures"])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("None", "none", "null", "NaN", "True", "false", "[]", "''", " figures", "a ", "a\0b"),
+        *("\n", None, 3, True, ["a"], b"a", "~nobody-of-this-name/x"),
+    ],
+)
+def test_what_is_no_place_is_refused(value):
+    with pytest.raises(UsageError, match=r"out cannot be|no home folder"):
+        check_place(value)
+
+
+@pytest.mark.parametrize(
+    "value", ["", "figures", "./None", "a b", "Büch (1)", "-", "a=b", "../x", "None/x", Path("a")]
+)
+def test_what_is_a_place_is_kept(value):
+    assert check_place(value) == str(value) or Path(check_place(value)) == Path(value)

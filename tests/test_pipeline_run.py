@@ -1,6 +1,7 @@
 """The whole pipeline: one configuration, kill -9 and resume, status."""
 
 import functools
+import hashlib
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ from retrieval_quality.outputs import sole_run
 from retrieval_quality.pipeline import answer, corpus, grade, rank
 from retrieval_quality.pipeline.run import export, read_config, run, status, status_text
 from retrieval_quality.pipeline.settings import Settings
+from retrieval_quality.pipeline.store import canonical
 
 RUN = "import sys; from retrieval_quality.pipeline.run import run; run(sys.argv[1])"
 FILES = ("samples_graded.json", "samples_controls.json")
@@ -47,15 +49,15 @@ def slow(asked):
 
 
 def key_of(asked):
-    return json.dumps(asked.body["messages"])
+    return hashlib.sha256(canonical(asked.body["messages"]).encode()).digest()
 
 
 def recorded(folder):
-    """Return the messages of all requests that the store has a reply for."""
+    """Return the hashes of the messages that the store has a reply to."""
     database = sqlite3.connect(folder / "store.sqlite")
-    rows = database.execute("SELECT request FROM calls").fetchall()
+    rows = database.execute("SELECT asked FROM calls").fetchall()
     database.close()
-    return {json.dumps(json.loads(row[0])["messages"]) for row in rows}
+    return {row[0] for row in rows}
 
 
 def is_grading(asked):
@@ -123,7 +125,7 @@ def test_kill_9_and_resume_gives_the_same_rows_and_asks_no_answered_call_again(
 ):
     files, calls, grading = undisturbed
     kills = [5, 25, grading + 8, grading + 25]  # twice while answering, twice while grading
-    known: set[str] = set()
+    known: set[bytes] = set()
     with LlmServer(slow) as server:
         config = configure(tmp_path, server)
         for after in kills:

@@ -629,6 +629,41 @@ def test_a_text_is_cut_where_it_has_more_tokens_than_the_model_reads(monkeypatch
     assert embed.load("some/model").cut([text, "a"]) == [cut, False]
 
 
+@pytest.mark.parametrize("dimensions", [384, 768, 1024])
+def test_a_file_of_vectors_is_little_larger_than_their_numbers(tmp_path, dimensions):
+    count = 6000
+    made = np.random.default_rng(1).normal(size=(count, dimensions)).astype("<f4")
+    keys = [hashlib.sha256(bytes(str(i), "ascii")).digest() for i in range(count)]
+    path = tmp_path / "vectors.sqlite"
+    with rank.Vectors(path, {}) as vectors:
+        for i in range(0, count, 2000):
+            vectors.add(keys[i : i + 2000], made[i : i + 2000], [False] * 2000)
+        assert np.array_equal(vectors.read(keys[::-1]), made[::-1])
+    assert path.stat().st_size < 1.2 * made.nbytes
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_file_of_vectors_of_the_old_kind_is_still_used(tmp_path):
+    path, stub = folder(tmp_path, sample()), Stub()
+    base = sqlite3.connect(path / "vectors-stub.sqlite")
+    base.execute("create table model (described text)")
+    told = json.dumps(stub.described(), sort_keys=True)
+    base.execute("insert into model values (?)", [told])
+    base.execute("create table vectors (hash blob primary key, vector blob) without rowid")
+    key = hashlib.sha256(b"query: query").digest()
+    vector = stub.encode(["query: query"], 1)[0].astype("<f4").tobytes()
+    base.execute("insert into vectors values (?, ?)", [key, vector])
+    base.commit()
+    base.close()
+    stub.encoded.clear()
+    rank.rank(path, [stub], **ASKED)
+    assert "query: query" not in stub.encoded
+    assert len(stub.encoded) == 5
+    other = folder(tmp_path / "other", sample())
+    rank.rank(other, [Stub()], **ASKED)
+    assert rows(path) == rows(other)
+
+
 # prefixes: by what a model is
 
 

@@ -6,101 +6,53 @@ Exit codes: 0 done, 1 the data or a check failed, 2 wrong usage, 130 stopped by 
 
 from __future__ import annotations
 
-import io
+import errno
 import json
+import os
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from retrieval_quality import outputs
+from retrieval_quality.commandline import (
+    FRAME_ENDINGS,
+    check_file,
+    data_option,
+    parameters_option,
+    parse,
+    printable,
+    say,
+    write_any_text,
+    write_frame,
+)
 from retrieval_quality.errors import RetrievalQualityError, UsageError
 from retrieval_quality.exhibits.value_command import command as value
 from retrieval_quality.logs.command import logs
-from retrieval_quality.parameters import Parameters
+from retrieval_quality.parameters import (
+    COEFFICIENTS,
+    WHERE,
+    Parameters,
+    check_place,
+    read_pairs,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from retrieval_quality.data.dataset import Dataset
+    from retrieval_quality.exhibits.exhibit import Exhibit
 
 Command = Callable[..., Any]
-
-_data = click.option(
-    "--data",
-    default="simulated",
-    show_default=True,
-    help="simulated, miniature, paper, a folder or file in the published format, or a pipeline "
-    "configuration.",
-)
-_parameters = click.option(
-    "-p",
-    "--parameter",
-    "pairs",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A parameter of the run; `notebook --help NAME` lists them.",
-)
-
-
-def _parse(data: str | None, pairs: tuple[str, ...], **more: str) -> Parameters:
-    given = list(pairs)
-    if data is not None and not any(pair.partition("=")[0].strip() == "data" for pair in pairs):
-        given.append(f"data={data}")
-    given += [f"{name}={value}" for name, value in more.items() if value]
-    return Parameters.parse(given)
 
 
 def _load(parameters: Parameters) -> Dataset:
     from retrieval_quality import sources
 
     return sources.load(parameters.data, seed=parameters.seed)
-
-
-def _say(text: str) -> None:
-    click.echo(text, err=True)
-
-
-def write_frame(frame: pd.DataFrame, out: str) -> None:
-    """Write a table to a .csv, .parquet or .json file, or as CSV to standard output (``-``).
-
-    Parameters
-    ----------
-    frame
-        The table.
-    out
-        Path whose ending says the format, or ``-``.
-
-    Raises
-    ------
-    UsageError
-        The ending is none of the three.
-    """
-    if out == "-":
-        frame.to_csv(sys.stdout, index=False, lineterminator="\n")
-        return
-    path = Path(out)
-    writers: dict[str, Callable[[Path], Any]] = {
-        ".csv": lambda p: frame.to_csv(p, index=False, lineterminator="\n", encoding="utf-8"),
-        ".parquet": lambda p: frame.to_parquet(p, index=False),
-        ".json": lambda p: frame.to_json(p, orient="records", indent=1, double_precision=15),
-    }
-    if path.suffix not in writers:
-        raise UsageError(f"--out {out}: the ending must be .csv, .parquet or .json (or - for CSV)")
-    _write_whole(path, writers[path.suffix])
-    _say(f"{len(frame)} rows: {path}")
-
-
-def _write_whole(path: Path, write: Callable[[Path], Any]) -> None:
-    """Write a file beside its place, and put it there when it is complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.stem}.unfinished{path.suffix}")
-    try:
-        write(unfinished)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -116,35 +68,71 @@ def cli() -> None:
 # --- figures, tables, correlations -------------------------------------------------------------
 
 
+_WHAT = ("data", "min_samples_ratio", "min_samples_width", "embeddings", "datasets")
+_UNUSED = {
+    "min_samples_ratio": "it has no segments by K/N_p",
+    "min_samples_width": "it has no narrow and wide segments",
+    "embeddings": "it is about no data",
+    "datasets": "it is about no data",
+    "coefficient": "it shows no correlation",
+    "alpha": "it shows no measure with α",
+}
+
+
 def _export(
-    kind: Literal["figure", "table"], which: str, data: str, pairs: tuple[str, ...], out: str
+    kind: Literal["figure", "table"], which: str, data: str | None, pairs: tuple[str, ...], out: str
 ) -> None:
+    """Write figures or tables: all of them beside their place, and there when the last is done."""
     from retrieval_quality.exhibits import catalogue, export
 
     chosen = catalogue.select(kind, which)
-    parameters = _parse(data, pairs)
+    parameters = _parse_for(chosen, kind, data, pairs)
+    folder = Path(check_place(out, "--out") or ".")
+    outputs.check_writable(folder)
+    names = tuple(f"{entry.anchor}{suffix}" for entry in chosen for suffix in entry.suffixes)
+    outputs.check_ours(folder, names, export.recognised)
     dataset = _load(parameters)
-    for entry in chosen:
-        for path in export.write(entry, dataset, parameters, Path(out)):
-            click.echo(path)
+    with (
+        outputs.sole_run(folder, kind),
+        tempfile.TemporaryDirectory(prefix=".unfinished-", dir=folder) as beside,
+    ):
+        for entry in chosen:
+            export.write(entry, dataset, parameters, beside)
+        outputs.mark_ours(folder, names)
+        for name in names:
+            outputs.write_bytes(folder / name, (Path(beside) / name).read_bytes())
+    for name in names:
+        click.echo(folder / name)
+
+
+def _parse_for(
+    chosen: tuple[Exhibit, ...], kind: str, data: str | None, pairs: tuple[str, ...]
+) -> Parameters:
+    """Read parameters for figures or tables; each must be used by one of them at least."""
+    uses = dict.fromkeys(name for entry in chosen for name in entry.uses)
+    reasons = dict(_UNUSED)
+    if fixed := [COEFFICIENTS[e.coefficient] for e in chosen if e.kind == "narrow-wide"]:
+        reasons["coefficient"] = f"it shows {', '.join(fixed)} by definition"
+    by = chosen[0].label if len(chosen) == 1 else f"{kind} all"
+    return parse(data, pairs, by=by, uses=["data", *uses], reasons=reasons)
 
 
 @cli.command()
 @click.argument("which", metavar="N|all")
-@_data
-@_parameters
+@data_option
+@parameters_option
 @click.option("--out", default="figures", show_default=True, help="Folder to write to.")
-def figure(which: str, data: str, pairs: tuple[str, ...], out: str) -> None:
+def figure(which: str, data: str | None, pairs: tuple[str, ...], out: str) -> None:
     """Write figure N, or all: picture (.svg, .png), numbers (.csv), provenance (.json)."""
     _export("figure", which, data, pairs, out)
 
 
 @cli.command()
 @click.argument("which", metavar="N|all")
-@_data
-@_parameters
+@data_option
+@parameters_option
 @click.option("--out", default="figures", show_default=True, help="Folder to write to.")
-def table(which: str, data: str, pairs: tuple[str, ...], out: str) -> None:
+def table(which: str, data: str | None, pairs: tuple[str, ...], out: str) -> None:
     """Write table N, or all: numbers (.csv) and provenance (.json)."""
     _export("table", which, data, pairs, out)
 
@@ -158,8 +146,8 @@ def _names(option: str, text: str) -> tuple[str, ...]:
 
 
 @cli.command()
-@_data
-@_parameters
+@data_option
+@parameters_option
 @click.option(
     "--segments",
     type=click.Choice(["ratio", "narrow-wide"]),
@@ -169,55 +157,86 @@ def _names(option: str, text: str) -> tuple[str, ...]:
 )
 @click.option("--min-samples", type=click.IntRange(min=1), help="Fewest rows of a segment.")
 @click.option("--measures", default="F,nDCG,T", show_default=True, help="Comma-separated.")
-@click.option("--coefficients", default="spearman", show_default=True, help="Comma-separated.")
+@click.option("--coefficients", help="Comma-separated.  [default: spearman]")
 @click.option("--require-2k", is_flag=True, help="Only rows whose top 2K was graded too.")
 @click.option(
-    "--alpha",
-    default="published",
-    show_default=True,
-    help="published, exact, crossfit, or a number from 0 to 1.",
+    "--alpha", help="published, exact, crossfit, or a number from 0 to 1.  [default: published]"
 )
 @click.option(
     "--by", type=click.Choice(["dataset", "subset"]), default="dataset", help="What a cell spans."
 )
 @click.option("--interval", type=click.Choice(["bootstrap"]), help="Add 95% intervals, by query.")
-@click.option("--replicates", type=click.IntRange(min=1), default=1000, show_default=True)
+@click.option("--replicates", type=click.IntRange(min=1), help="Of an interval.  [default: 1000]")
 @click.option("--out", required=True, help="FILE.csv, FILE.parquet, FILE.json, or - for CSV.")
 def correlations(
-    data: str,
+    data: str | None,
     pairs: tuple[str, ...],
     segments: str,
     min_samples: int | None,
     measures: str,
-    coefficients: str,
+    coefficients: str | None,
     require_2k: bool,
-    alpha: str,
+    alpha: str | None,
     by: str,
     interval: str | None,
-    replicates: int,
+    replicates: int | None,
     out: str,
 ) -> None:
     """Correlate measures with the grade in every segment: one row a cell."""
+    from retrieval_quality.measures import lookup
     from retrieval_quality.statistics import correlation
 
-    parameters = _parse(data, pairs)
-    asked, chosen = _names("--measures", measures), _names("--coefficients", coefficients)
-    fewest = {"ratio": parameters.min_samples_ratio, "narrow-wide": parameters.min_samples_width}
-    rows = _load(parameters).scored(parameters.embeddings, parameters.datasets)
-    options: dict[str, Any] = {
+    asked = _names("--measures", measures)
+    fewest = "min_samples_ratio" if segments == "ratio" else "min_samples_width"
+    options = {"coefficient": coefficients, "alpha": alpha, fewest: min_samples}
+    resampled = interval is not None or alpha == "crossfit"
+    with_alpha = any(measure.has_alpha for measure in lookup(asked))
+    parameters = parse(
+        data,
+        pairs,
+        by="correlations",
+        uses=_used_by_correlations(options, resampled, with_alpha),
+        reasons={
+            **dict.fromkeys(options, "an option of the command says it already"),
+            "alpha": "an option of the command says it already"
+            if alpha is not None
+            else f"none of {', '.join(asked)} has an α",
+            "min_samples_width" if segments == "ratio" else "min_samples_ratio": (
+                f"the segments are by {segments} (--segments)"
+            ),
+            "seed": "the data is not simulated and no interval or cross-fitting was asked for",
+        },
+    )
+    if alpha is not None and not with_alpha:
+        raise UsageError(f"--alpha {alpha}: none of {', '.join(asked)} has an α")
+    if replicates is not None and interval is None:
+        raise UsageError("--replicates: nothing is resampled; ask for --interval bootstrap")
+    chosen = _names("--coefficients", coefficients or parameters.coefficient)
+    settings: dict[str, Any] = {
         "segmentation": segments,
-        "min_samples": min_samples or fewest[segments],
+        "min_samples": min_samples or getattr(parameters, fewest),
         "measures": asked,
         "require_2k": require_2k,
-        "alpha": _alpha(alpha),
+        "alpha": parameters.alpha if alpha is None else _alpha(alpha),
         "by": by,
     }
-    if interval is None and alpha != "crossfit":
-        frame = correlation.correlate(rows, coefficients=chosen, **options)
-    else:
-        frame = _with_intervals(rows, chosen, replicates, parameters.seed, options)
-    _tell_left_out(rows, frame, options)
-    write_frame(frame, out)
+    out = check_file(out, FRAME_ENDINGS, parameters.data)
+    with outputs.sole_file(out):
+        rows = _load(parameters).scored(parameters.embeddings, parameters.datasets)
+        if resampled:
+            frame = _with_intervals(rows, chosen, replicates or 1000, parameters.seed, settings)
+        else:
+            frame = correlation.correlate(rows, coefficients=chosen, **settings)
+        _tell_left_out(rows, frame, settings)
+        write_frame(frame, out)
+
+
+def _used_by_correlations(options: dict[str, Any], resampled: bool, with_alpha: bool) -> list[str]:
+    """Name the parameters that are left to ``-p`` where these options are not given."""
+    uses = ["data", "embeddings", "datasets", *(n for n, value in options.items() if value is None)]
+    if not with_alpha and "alpha" in uses:
+        uses.remove("alpha")
+    return [*uses, "seed"] if resampled else uses
 
 
 def _tell_left_out(rows: pd.DataFrame, frame: pd.DataFrame, options: dict[str, Any]) -> None:
@@ -227,7 +246,7 @@ def _tell_left_out(rows: pd.DataFrame, frame: pd.DataFrame, options: dict[str, A
     sizes = segments.segment_sizes(rows, options["segmentation"], options["by"])
     kept = len(frame[["dataset", "embedding", "segment"]].drop_duplicates())
     if kept < len(sizes):
-        _say(
+        say(
             f"{len(sizes) - kept} of {len(sizes)} segments left out: fewer than "
             f"{options['min_samples']} rows to use; the largest segment has {sizes['n'].max()} "
             "graded rows"
@@ -267,20 +286,28 @@ def _with_intervals(
 
 
 @cli.command()
-@_data
-@_parameters
+@data_option
+@parameters_option
 @click.option("--out", required=True, help="FILE.json, or - for standard output.")
-def claims(data: str, pairs: tuple[str, ...], out: str) -> None:
+def claims(data: str | None, pairs: tuple[str, ...], out: str) -> None:
     """Evaluate the paper's 20 claims on the data."""
+    parameters = parse(data, pairs, by="claims", uses=[*_WHAT, "seed"], reasons=_FIXED_BY_CLAIMS)
+    out = check_file(out, (".json",), parameters.data)
     from retrieval_quality.exhibits import claims as ledger
     from retrieval_quality.exhibits import export
 
-    parameters = _parse(data, pairs)
-    verdicts = ledger.evaluate(_load(parameters), parameters)
-    if out == "-":
-        click.echo(json.dumps(verdicts, indent=1, ensure_ascii=False))
-    else:
-        _say(f"{len(verdicts)} claims: {export.write_claims(verdicts, out)}")
+    with outputs.sole_file(out):
+        verdicts = ledger.evaluate(_load(parameters), parameters)
+        if out == "-":
+            click.echo(json.dumps(verdicts, indent=1, ensure_ascii=False))
+        else:
+            say(f"{len(verdicts)} claims: {export.write_claims(verdicts, out)}")
+
+
+_FIXED_BY_CLAIMS = {
+    "coefficient": "each claim names its own, which is Spearman's where the paper names none",
+    "alpha": "claims are tested at the α of the other datasets",
+}
 
 
 # --- data --------------------------------------------------------------------------------------
@@ -316,19 +343,6 @@ def _outline(value: Any, depth: int = 0) -> str:
     return "\n".join(lines)
 
 
-def printable(value: Any) -> str:
-    r"""Show any text safely in a terminal: control and direction characters become escapes.
-
-    Examples
-    --------
-    >>> print(printable("red: " + chr(27) + "[31m"))
-    red: \x1b[31m
-    """
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in str(value)
-    )
-
-
 @data.command("validate")
 @click.argument("source", default="simulated")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
@@ -354,10 +368,15 @@ def simulate(out: str | None, seed: int, scale: float) -> None:
     """Make the simulated default."""
     from retrieval_quality.data import simulate as simulation
 
+    folder = Path(check_place(out, "--out")) if out else None
+    if folder:
+        simulation.check_free(folder)
     dataset = simulation.simulate(seed, scale=scale)
-    _say(f"simulated data, seed {seed}, scale {scale:g}: {dataset.folder}")
-    if out:
-        for path in simulation.write_json(dataset, Path(out)):
+    say(f"simulated data, seed {seed}, scale {scale:g}: {dataset.folder}")
+    if folder:
+        with outputs.sole_run(folder, "data simulate"):
+            written = simulation.write_json(dataset, folder)
+        for path in written:
             click.echo(path)
 
 
@@ -376,7 +395,7 @@ def fetch(revision: str) -> None:
 
 @cli.command(add_help_option=False)
 @click.argument("name", required=False)
-@_parameters
+@parameters_option
 @click.option("--out", help="The executed notebook, .ipynb.")
 @click.option("-h", "--help", "wants_help", is_flag=True, help="List notebooks or parameters.")
 @click.pass_context
@@ -394,7 +413,8 @@ def notebook(
         if name is None:
             click.echo(context.get_help())
             click.echo("\nNotebooks: " + ", ".join(book.notebook_names()))
-        for item in Parameters.describe() if name is None else book.notebook_parameters(name):
+        known = [*Parameters.describe(), WHERE]
+        for item in known if name is None else book.notebook_parameters(name):
             click.echo(f"  {item['name']} = {item['default']!r}\n      {item['meaning']}")
         return
     if out is None:
@@ -403,8 +423,8 @@ def notebook(
 
 
 @cli.command("book")
-@_data
-@_parameters
+@data_option
+@parameters_option
 @click.option("--out", default="_build", show_default=True, help="Folder to build in.")
 @click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True)
 @click.option(
@@ -415,18 +435,23 @@ def notebook(
     help="Compare two builds number by number instead; exit 1 where they differ.",
 )
 def book_command(
-    data: str, pairs: tuple[str, ...], out: str, jobs: int, check: tuple[str, str] | None
+    data: str | None, pairs: tuple[str, ...], out: str, jobs: int, check: tuple[str, str] | None
 ) -> None:
     """Execute every notebook and render the book."""
     from retrieval_quality.book import build as book
 
     if check:
+        if pairs or data:
+            raise UsageError("book --check compares two builds; it takes no data or parameters")
         differences = book.check(Path(check[0]), Path(check[1]))
         for line in differences:
             click.echo(printable(line))
-        _say(f"{len(differences)} differences" if differences else "the two builds agree")
+        say(f"{len(differences)} differences" if differences else "the two builds agree")
         sys.exit(bool(differences))
-    click.echo(book.build(_parse(data, pairs), Path(out), jobs=jobs))
+    given = read_pairs(pairs)
+    if data is not None and given.setdefault("data", data) != data:
+        raise UsageError(f"the data is named twice: --data {data} and -p data={given['data']}")
+    click.echo(book.build(given, check_place(out, "--out") or ".", jobs=jobs))
 
 
 # --- the pipeline ------------------------------------------------------------------------------
@@ -556,7 +581,14 @@ def _model_options(command: Command) -> Command:
         click.option("--seed", type=int, default=1, show_default=True),
         click.option("--omit", multiple=True, help="A parameter that the model refuses."),
         click.option("--rename", multiple=True, metavar="OLD=NEW", help="A parameter's new name."),
-        click.option("--prompt", help="Another of the prompts that come with the package."),
+        click.option(
+            "--prompt", help="Another of the package's prompts, or a file of yours (.yml)."
+        ),
+        click.option(
+            "--again",
+            type=click.Choice(["failed"]),
+            help="Ask once more for what failed or could not be read.",
+        ),
         click.option("--prices", help="YAML: {model: {input: …, output: …}}, dollars a million."),
         click.option("--max-cost", type=float, help="Stop before so many dollars are spent."),
         click.option("--dry-run", is_flag=True, help="Say calls, tokens and cost; ask nothing."),
@@ -591,10 +623,10 @@ def _tell(outcome: Any, folder: Path) -> None:
 @_model_options
 @click.option(
     "--ideal",
-    type=click.Choice(["per-np", "all"]),
-    default="per-np",
+    type=click.Choice(["all", "per-np"]),
+    default="all",
     show_default=True,
-    help="The ideal answer from the first N_p positives, or from all.",
+    help="The ideal answer from all positives, or from the first N_p.",
 )
 @click.option("--control", "controls", multiple=True, help="none, random, reversed.")
 def answer(
@@ -602,15 +634,21 @@ def answer(
     ideal: str,
     controls: tuple[str, ...],
     prompt: str | None,
+    again: str | None,
     dry_run: bool,
     **settings: Any,
 ) -> None:
     """Write answers from the ranked documents, and the ideal answers."""
     from retrieval_quality.pipeline import answer as stage
 
-    options: dict[str, Any] = {"prompt": prompt} if prompt else {}
     outcome = stage.answer(
-        folder, _settings(settings), ideal=ideal, controls=controls, dry_run=dry_run, **options
+        folder,
+        _settings(settings),
+        ideal=ideal,
+        controls=controls,
+        prompt=prompt,
+        again=again,
+        dry_run=dry_run,
     )
     _tell(outcome, folder)
 
@@ -635,6 +673,7 @@ def grade(
     few_shot: bool,
     repeats: int,
     prompt: str | None,
+    again: str | None,
     dry_run: bool,
     **settings: Any,
 ) -> None:
@@ -648,6 +687,7 @@ def grade(
         few_shot=few_shot,
         repeats=repeats,
         prompt=prompt,
+        again=again,
         dry_run=dry_run,
     )
     _tell(outcome, folder)
@@ -655,11 +695,16 @@ def grade(
 
 @pipeline.command("run")
 @click.argument("config", metavar="CONFIG.yml", type=click.Path(path_type=Path, dir_okay=False))
-def run_pipeline(config: Path) -> None:
+@click.option(
+    "--again",
+    type=click.Choice(["failed"]),
+    help="Ask once more for what failed or could not be read.",
+)
+def run_pipeline(config: Path, again: str | None) -> None:
     """Run all stages of a configuration, or go on where it stopped."""
     from retrieval_quality.pipeline import run
 
-    click.echo(run.status_text(run.status(run.run(config))))
+    click.echo(run.status_text(run.status(run.run(config, again=again))))
 
 
 @pipeline.command()
@@ -677,31 +722,49 @@ cli.add_command(logs)
 cli.add_command(value)
 
 
-def _write_any_text(stream: TextIO | None) -> None:
-    """Make a stream take any text: files and pipes as UTF-8, a terminal in its own encoding."""
-    if isinstance(stream, io.TextIOWrapper):
-        encoding = None if stream.isatty() else "utf-8"
-        stream.reconfigure(encoding=encoding, errors="backslashreplace")
-
-
 def main() -> None:
     """Run the command line; every expected failure is one sentence and an exit code."""
-    _write_any_text(sys.stdout)
+    write_any_text(sys.stdout)
     try:
-        cli.main(standalone_mode=False)
+        # not cli.main, for which a reader that has seen enough (| head) is a failure
+        with cli.make_context("retrieval-quality", sys.argv[1:]) as context:
+            cli.invoke(context)
+        _flush()
+    except click.exceptions.Exit as stopped:
+        _end(stopped.exit_code)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
     except RetrievalQualityError as error:
-        _say(f"retrieval-quality: {printable(error)}")
+        say(f"retrieval-quality: {printable(error)}")
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        _say("retrieval-quality: stopped")
+        say("retrieval-quality: stopped")
         sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
     except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        _say(f"retrieval-quality: {error.strerror or error}{where}")
-        sys.exit(1)
+        _end(_told(error))
+
+
+def _told(error: OSError) -> int:
+    """Say what the system refused in one sentence; a reader that went away is no failure."""
+    if isinstance(error, BrokenPipeError) or error.errno == errno.EPIPE:
+        return 0
+    where = f" ({error.filename})" if error.filename else ""
+    say(f"retrieval-quality: {printable(f'{error.strerror or error}{where}')}")
+    return 1
+
+
+def _flush() -> None:
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _end(code: int) -> None:
+    """Leave with an exit code; what standard output cannot take any more is let go."""
+    try:
+        _flush()
+    except OSError as error:
+        code = code or _told(error)
+        with open(os.devnull, "w") as nowhere:  # else Python fails again while it ends
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    sys.exit(code)

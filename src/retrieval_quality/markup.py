@@ -10,9 +10,6 @@ import pandas as pd
 
 from retrieval_quality.text import escape, signed
 
-FIGURES_LINK = "RETRIEVAL_QUALITY_FIGURES_LINK"
-"""Environment variable: where exported figures lie, seen from a page; set when building a book."""
-
 _LONG = 60  # characters from which a cell of a table may break into lines
 _SUBSCRIPT = re.compile(r"\b([A-Za-z]{1,4})_([A-Za-z]{1,2})\b")
 _BELOW, _ABOVE = (240, 165, 80), (170, 150, 215)  # light enough for dark text at full strength

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -166,6 +168,74 @@ def sole_run(folder: str | Path, what: str = "run") -> Iterator[Path]:
         lock.release()
 
 
+@contextmanager
+def sole_file(path: str | Path) -> Iterator[Path]:
+    """Hold one file for one run, as `sole_run` holds a folder, and leave nothing beside it.
+
+    Two runs may write two files of one folder; two that would write the same file may not. The
+    lock lies among the temporary files of this machine and user.
+
+    Parameters
+    ----------
+    path : path
+        The file that is going to be written.
+
+    Raises
+    ------
+    UsageError
+        Another run of this user is going to write it.
+    """
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:24]
+    lock = FileLock(
+        Path(tempfile.gettempdir()) / f"retrieval-quality-{user}-{name}.lock",
+        timeout=0,
+        is_singleton=True,
+    )
+    try:
+        lock.acquire()
+    except Timeout:
+        raise UsageError(
+            f"{path} is in use: another run writes it; wait for it, or name another file"
+        ) from None
+    except OSError as error:
+        where = tempfile.gettempdir()
+        raise UsageError(f"cannot write to {where}: {error.strerror or error}") from error
+    try:
+        yield Path(path)
+    finally:
+        lock.release()
+
+
+def check_writable(path: str | Path) -> None:
+    """Refuse a file or folder that cannot be made or written, before any work; touch nothing.
+
+    Parameters
+    ----------
+    path : path
+        It may not be there yet; what is there of its parents is looked at.
+
+    Raises
+    ------
+    UsageError
+        A parent is a file, or the rights do not allow it.
+    """
+    place = Path(os.path.realpath(path))
+    try:
+        there = place
+        while not os.path.lexists(there):
+            there = there.parent
+        if there != place and not there.is_dir():
+            why = f"{there} is a file"
+        elif os.access(there, os.W_OK if there.is_file() else os.W_OK | os.X_OK):
+            return
+        else:
+            why = os.strerror(errno.EACCES)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+    raise UsageError(f"cannot write to {path}: {why}; name another place")
+
+
 def _holder(folder: Path) -> str:
     """Say which run holds a folder, as far as its lock tells."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -174,7 +244,11 @@ def _holder(folder: Path) -> str:
     return "another run"
 
 
-def check_ours(folder: str | Path, entries: tuple[str, ...]) -> None:
+def check_ours(
+    folder: str | Path,
+    entries: tuple[str, ...],
+    recognised: Callable[[Path], bool] | None = None,
+) -> None:
     """Refuse to replace entries of a folder that this program did not put there.
 
     Parameters
@@ -183,6 +257,8 @@ def check_ours(folder: str | Path, entries: tuple[str, ...]) -> None:
         Folder of results; it may not be there yet.
     entries : tuple of str
         Names in it that the run is going to replace.
+    recognised : callable, optional
+        Whether a path that the mark does not name was made by a version that left no mark.
 
     Raises
     ------
@@ -193,7 +269,13 @@ def check_ours(folder: str | Path, entries: tuple[str, ...]) -> None:
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; name a folder to write to")
     known = _marked(folder)
-    foreign = [name for name in entries if os.path.lexists(folder / name) and name not in known]
+    foreign = [
+        name
+        for name in entries
+        if os.path.lexists(folder / name)
+        and name not in known
+        and not (recognised and recognised(folder / name))
+    ]
     if foreign:
         raise UsageError(
             f"{folder / foreign[0]} is there and was not made by this program; "

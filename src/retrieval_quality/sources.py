@@ -8,6 +8,7 @@ from pathlib import Path
 from retrieval_quality.data.dataset import Dataset, Notice, open_path
 from retrieval_quality.data.simulate import made_here, simulate
 from retrieval_quality.errors import UsageError
+from retrieval_quality.parameters import expand_home
 
 ACCEPTED = (
     '"simulated" (the default), "miniature" (a few hundred real rows), "paper" (the published '
@@ -81,7 +82,7 @@ def load(
         return _miniature(cache)
     if name == "paper":
         return _paper(revision, cache, progress)
-    path = Path(name).expanduser()
+    path = expand_home(name)
     if not name or not path.exists():
         raise UsageError(f"There is no data {name!r}: data can be {ACCEPTED}.")
     if path.suffix.lower() in (".yml", ".yaml"):

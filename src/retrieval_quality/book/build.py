@@ -2,7 +2,8 @@
 
 Notebooks are text (MyST Markdown) in ``notebooks/``. They are converted and executed in a copy of
 the book, so that the checkout stays as it is and nothing old can end up on a page: every build
-executes every notebook, and renders every page anew with warnings as errors.
+executes every notebook, and renders every page anew with warnings as errors. A book takes the
+place of the last one when it is complete, and not before.
 """
 
 from __future__ import annotations
@@ -31,10 +32,17 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from retrieval_quality.book import kernels
+from retrieval_quality import outputs
+from retrieval_quality.book import kernels, links
 from retrieval_quality.errors import DataError, UsageError, needing
-from retrieval_quality.markup import FIGURES_LINK
-from retrieval_quality.parameters import Parameters
+from retrieval_quality.parameters import (
+    WHERE,
+    Parameters,
+    check_place,
+    check_uses,
+    expand_home,
+    read_pairs,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +51,15 @@ if TYPE_CHECKING:
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CELL_SECONDS = 1800  # a cell that runs longer is stuck
+Given = Parameters | Mapping[str, Any] | Iterable[str]
+
+_SOURCES = (
+    *("book", "notebooks", "src", "tests", "benchmarks", "design", "binder"),
+    *(".git", ".github", ".ci", ".venv"),
+)
+_RESULTS = ("html", "stage", "reports", "seconds.json")
+_UNFINISHED = ".unfinished"
+_NONE_HAS_IT = dict.fromkeys(Parameters().as_dict(), "no notebook has it")
 
 # What a kernel must see so that its output is the same on every machine and in every locale.
 _KERNEL_ENVIRONMENT = {
@@ -52,6 +69,23 @@ _KERNEL_ENVIRONMENT = {
     "PYTHONHASHSEED": "0",
     "PYTHONUTF8": "1",
 }
+
+
+@dataclass(frozen=True)
+class Work:
+    """A converted notebook, the values of its parameters, and whether it writes files."""
+
+    source: Path
+    values: dict[str, Any]
+    writes: bool
+
+    def with_place(self, stage: Path) -> dict[str, Any]:
+        """Give the values, with a folder of the notebook's own for its files."""
+        if not self.writes:
+            return self.values
+        folder = stage / "figures" / self.source.stem
+        links.write_address(folder, f"../figures/{self.source.stem}")
+        return {**self.values, WHERE["name"]: str(folder)}
 
 
 @dataclass(frozen=True)
@@ -131,8 +165,8 @@ def notebook_parameters(name: str, root: Path | None = None) -> list[dict[str, A
     """
     with _scratch() as folder:
         declared = _declared(_convert(notebook_path(name, root), folder / "notebook.ipynb"))
-    shared = {parameter["name"]: parameter for parameter in Parameters.describe()}
-    own = {"type": "", "meaning": "a parameter of this notebook alone"}
+    shared = {parameter["name"]: parameter for parameter in [*Parameters.describe(), WHERE]}
+    own = {"type": "", "group": "", "meaning": "a parameter of this notebook alone"}
     return [
         {
             **own,
@@ -150,7 +184,7 @@ def notebook_parameters(name: str, root: Path | None = None) -> list[dict[str, A
 
 def run_notebook(
     name: str,
-    given: Parameters | Mapping[str, Any] | Iterable[str] = (),
+    given: Given = (),
     out: str | Path | None = None,
     *,
     root: Path | None = None,
@@ -164,7 +198,8 @@ def run_notebook(
     given : Parameters, mapping, or iterable of ``name=value``
         Parameters that differ from the notebook's own values.
     out : path, optional
-        The executed notebook; ``NAME.ipynb`` in the working folder where left out.
+        The executed notebook; ``NAME.ipynb`` in the working folder where left out. What is there
+        is replaced when the notebook ran to its end, and not before.
 
     Returns
     -------
@@ -177,38 +212,53 @@ def run_notebook(
         No such notebook, a parameter that it does not have or of another type, or `out` cannot be
         written to; nothing ran.
     DataError
-        A cell raised; the notebook up to there is at `out`.
+        A cell raised; the notebook up to there is beside `out`, under a name that is told.
     """
     source = notebook_path(name, root)
-    target = Path(out) if out else Path(f"{source.stem}.ipynb")
+    target = expand_home(out) if out else Path(f"{source.stem}.ipynb")
     if target.suffix != ".ipynb":
         raise UsageError(f"an executed notebook is an .ipynb file, not {target}")
     if target.resolve() == source.resolve():
         raise UsageError(f"{target} is the notebook itself; name another file to write to")
-    with _scratch() as folder:
+    if target.is_dir():
+        raise UsageError(f"cannot write to {target}: it is a folder; name another place")
+    outputs.check_writable(target)
+    with _scratch() as folder, outputs.sole_file(target):
         converted = _convert(source, folder / f"{source.stem}.ipynb")
         values = _checked(source.stem, _declared(converted), given)
-        _check_writable(target.parent, target)
         environment = _KERNEL_ENVIRONMENT | {"IPYTHONDIR": str(folder / "ipython")}
         papermill = partial(kernels.alone, environment=environment)
-        failure = _execute(papermill, converted, target, values)[1]
-    if failure:
-        raise DataError(_with_place(failure, target))
+        executed = folder / "executed.ipynb"
+        failure = _execute(papermill, converted, executed, values)[1]
+        if failure:
+            raise DataError(_with_place(failure, _set_aside(executed, target)))
+        outputs.write_bytes(target, executed.read_bytes())
     return target
 
 
-def _check_writable(folder: Path, file: Path | None = None) -> None:
-    """Refuse a place for results before the work is done."""
+def _set_aside(executed: Path, target: Path) -> Path:
+    """Keep what was executed of a failed notebook beside the place of a good one."""
+    import nbformat
+
+    place = target.with_name(f"{target.stem}.failed.ipynb")
+    if executed.is_file():
+        number = 1
+        while os.path.lexists(place) and not _is_failed(place):
+            number += 1
+            place = target.with_name(f"{target.stem}.failed-{number}.ipynb")
+        notebook = nbformat.read(executed, as_version=4)
+        notebook.metadata["retrieval_quality"] = {"failed": True}
+        outputs.write_text(place, nbformat.writes(notebook) + "\n")
+    return place
+
+
+def _is_failed(path: Path) -> bool:
+    """Whether a file is what a failed run set aside, which the next one may replace."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-        if file and file.exists():
-            file.open("ab").close()
-    except OSError as error:
-        raise UsageError(
-            f"cannot write to {file or folder}: {error.strerror or error}; name another place"
-        ) from error
+        told = json.loads(path.read_text(encoding="utf-8"))
+        return bool(told["metadata"]["retrieval_quality"]["failed"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _with_place(failure: str, executed: Path) -> str:
@@ -240,60 +290,79 @@ def _convert(source: Path, target: Path) -> Path:
 
 
 def _declared(converted: Path) -> dict[str, Any]:
-    """Read the parameters cell of a converted notebook."""
-    with needing("book"):
-        from papermill import inspect_notebook
+    """Read the one parameters cell of a converted notebook."""
+    import nbformat
 
-    declared = {}
-    for name, found in inspect_notebook(converted).items():
-        try:
-            declared[name] = ast.literal_eval(found["default"])
-        except (SyntaxError, ValueError):
-            raise DataError(
-                f"{converted.stem}: the parameter {name} is not a plain literal: {found['default']}"
-            ) from None
+    cells = [
+        cell.source
+        for cell in nbformat.read(converted, as_version=4).cells
+        if cell.cell_type == "code" and "parameters" in cell.metadata.get("tags", [])
+    ]
+    name = converted.stem
+    if len(cells) > 1:
+        raise UsageError(
+            f"the notebook {name} has {len(cells)} cells tagged parameters; the later would undo "
+            "what is given to the first: leave one"
+        )
+    try:
+        statements = ast.parse(cells[0]).body if cells else []
+    except SyntaxError as error:
+        raise DataError(f"{name}: the parameters cell cannot be read: {error}") from None
+    declared: dict[str, Any] = {}
+    for statement in statements:
+        parameter, value = _assigned(name, statement)
+        if parameter in declared:
+            raise DataError(f"{name}: the parameters cell sets {parameter} twice")
+        declared[parameter] = value
     return declared
 
 
-def _checked(
-    notebook: str,
-    declared: Mapping[str, Any],
-    given: Parameters | Mapping[str, Any] | Iterable[str],
-) -> dict[str, Any]:
-    """Check names and types of what is given against what the notebook declares."""
+def _assigned(notebook: str, statement: ast.stmt) -> tuple[str, Any]:
+    """Read one line of a parameters cell: a name, and a plain literal."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    if isinstance(statement, ast.AnnAssign):
+        targets = [statement.target]
+    line = ast.unparse(statement).splitlines()[0]
+    if len(targets) != 1 or not isinstance(targets[0], ast.Name):
+        raise DataError(f"{notebook}: {line!r} in the parameters cell is not name = value")
+    name, value = targets[0].id, getattr(statement, "value", None)
+    try:
+        return name, ast.literal_eval(value or "")
+    except (SyntaxError, TypeError, ValueError):
+        said = ast.unparse(value) if value else "nothing"
+        raise DataError(
+            f"{notebook}: the parameter {name} is not a plain literal: {said}"
+        ) from None
+
+
+def _named(given: Given) -> dict[str, Any]:
+    """Give what was given by its names: of `Parameters`, what differs from the defaults."""
     if isinstance(given, Parameters):
         defaults = Parameters().as_dict()
-        given = {k: v for k, v in given.as_dict().items() if v != defaults[k]}
-    if not isinstance(given, Mapping):
-        pairs = [_split(pair) for pair in given]
-        given = dict(pairs)
-        if twice := [name for name, count in Counter(n for n, _ in pairs).items() if count > 1]:
-            raise UsageError(f"the parameter {twice[0]} is given twice")
+        return {k: v for k, v in given.as_dict().items() if v != defaults[k]}
+    return dict(given) if isinstance(given, Mapping) else dict(read_pairs(given))
+
+
+def _checked(notebook: str, declared: Mapping[str, Any], given: Given) -> dict[str, Any]:
+    """Check names and types of what is given against what the notebook declares."""
+    given = _named(given)
     unknown = [name for name in given if name not in declared]
     if unknown:
         raise UsageError(
             f"the notebook {notebook} has no parameter {unknown[0]!r}; "
             f"it has: {', '.join(declared) or 'none'}"
         )
-    shared = {parameter["name"] for parameter in Parameters.describe()}
-    return {
-        name: _shared(name, value) if name in shared else _typed(name, value, declared[name])
-        for name, value in given.items()
-    }
+    return {name: _value(name, value, declared[name]) for name, value in given.items()}
 
 
-def _shared(name: str, value: Any) -> Any:
-    """Check a parameter that every notebook has; text is what a command line gives."""
-    return Parameters.parse(
-        [f"{name}={value}"] if isinstance(value, str) else {name: value}
-    ).as_dict()[name]
-
-
-def _split(pair: str) -> tuple[str, str]:
-    name, equals, value = pair.partition("=")
-    if not equals:
-        raise UsageError(f"a parameter is written name=value, not {pair!r}")
-    return name.strip(), value.strip()
+def _value(name: str, value: Any, default: Any) -> Any:
+    """Check a value: of a parameter that many notebooks have, of the place, of their own."""
+    if name == WHERE["name"]:
+        return check_place(value)
+    if name in Parameters().as_dict():
+        one = [f"{name}={value}"] if isinstance(value, str) else {name: value}
+        return Parameters.parse(one).as_dict()[name]
+    return _typed(name, value, default)
 
 
 def _typed(name: str, value: Any, default: Any) -> Any:
@@ -316,7 +385,8 @@ def _execute(
 ) -> tuple[float, str | None]:
     """Execute a converted notebook; give the seconds, and what failed as one sentence."""
     given = yaml.safe_dump({name: _sound(value) for name, value in values.items()})
-    arguments = [str(source), str(target), "--kernel", KERNEL["name"], "--cwd", str(Path.cwd())]
+    folder = _working_folder()
+    arguments = [str(source), str(target), "--kernel", KERNEL["name"], "--cwd", folder]
     arguments += ["--execution-timeout", str(CELL_SECONDS)]
     arguments += ["--no-progress-bar", "--log-level", "ERROR"]
     arguments += ["--parameters_base64", base64.b64encode(given.encode()).decode("ascii")]
@@ -332,6 +402,13 @@ def _execute(
     if target.is_file():
         _strip(target)
     return seconds, failure
+
+
+def _working_folder() -> str:
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        raise UsageError("the working folder is not there any more; change to another") from None
 
 
 def _failed_cell(name: str, executed: Path) -> str | None:
@@ -391,7 +468,7 @@ def _strip(path: Path) -> None:
 
 
 def build(
-    parameters: Parameters | None = None,
+    parameters: Given | None = None,
     out: str | Path = "_build",
     *,
     jobs: int = 2,
@@ -401,11 +478,12 @@ def build(
 
     Parameters
     ----------
-    parameters : Parameters, optional
-        Of every notebook.
+    parameters : Parameters, mapping, or iterable of ``name=value``, optional
+        Each notebook gets those that it declares.
     out : path
-        Gets ``html/`` (the book), ``stage/`` (what it was rendered from), ``seconds.json`` (what
-        each stage and notebook took) and, where a notebook or the rendering fails, ``reports/``.
+        Gets ``html/`` (the book), ``stage/`` (what it was rendered from) and ``seconds.json``
+        (what each stage and notebook took) when all of it is done. Where a notebook or the
+        rendering fails they stay as they were, and ``reports/`` tells why.
     jobs : int
         Notebooks executed at the same time, 1 or more.
     root : path, optional
@@ -419,38 +497,106 @@ def build(
     Raises
     ------
     UsageError
-        A parameter is unknown to a notebook, or `out` cannot be written to; nothing ran.
+        A parameter is wrong or unknown to every notebook; `out` cannot be written to, is in use,
+        lies among the sources or holds what no build put there. Nothing ran.
     DataError
         The data cannot be loaded, a notebook failed, or the rendering gave a warning.
     """
-    from retrieval_quality import sources
-
     if jobs < 1:
         raise UsageError(f"jobs is 1 or more, not {jobs}")
-    parameters = parameters or Parameters()
     root = root or find_root()
-    out = Path(out).resolve()
-    stage, reports = out / "stage", out / "reports"
-    _check_writable(out)
-    for old in (stage, reports, out / "html"):
-        shutil.rmtree(old, ignore_errors=True)
-    seconds: dict[str, float] = {}
+    out = Path(os.path.realpath(expand_home(out)))
+    _check_place(out, root)
+    given = _named(parameters or {})
+    shared = Parameters().as_dict()
+    asked = Parameters.parse({k: _value(k, v, None) for k, v in given.items() if k in shared})
+    with _scratch() as sources_folder:
+        work = _prepare(root, sources_folder, given)
+        with _held(out):
+            return _build(root, out, asked, work, jobs)
 
-    _stage(root, stage)
-    work = _prepare(root, stage, parameters)
+
+def _build(root: Path, out: Path, asked: Parameters, work: list[Work], jobs: int) -> Path:
+    """Build beside the last book, and swap."""
+    from retrieval_quality import sources
+
+    seconds: dict[str, float] = {}
     with _timed(seconds, "data"):
-        dataset = sources.load(parameters.data, seed=parameters.seed)
-    repository = find_repository(root)
-    _configure(stage, announcement(_sound(dataset.name), dataset.simulated), repository)
-    with _timed(seconds, "notebooks"):
-        seconds.update(_execute_all(work, stage, reports, jobs))
-    with _timed(seconds, "render"):
-        index = _render(stage, out, reports)
-    if repository:
-        _write_colab(work, out / "html" / "colab", repository)
-    shutil.rmtree(stage / "source")
-    (out / "seconds.json").write_text(json.dumps(seconds, indent=1) + "\n", encoding="utf-8")
-    return index
+        dataset = sources.load(asked.data, seed=asked.seed)
+    unfinished = out / _UNFINISHED
+    shutil.rmtree(unfinished, ignore_errors=True)
+    outputs.mark_ours(out, (_UNFINISHED, "reports"))
+    stage, reports = unfinished / "stage", unfinished / "reports"
+    try:
+        _stage(root, stage)
+        repository = find_repository(root)
+        _configure(stage, announcement(_sound(dataset.name), dataset.simulated), repository)
+        with _timed(seconds, "notebooks"):
+            seconds.update(_execute_all(work, stage, reports, jobs))
+        with _timed(seconds, "render"):
+            _render(stage, unfinished, reports)
+        if repository:
+            _write_colab(work, unfinished / "html" / "colab", repository)
+        told = json.dumps(seconds, indent=1) + "\n"
+        outputs.write_text(unfinished / "seconds.json", told)
+        outputs.mark_ours(out, _RESULTS)
+        for name in ("stage", "html", "seconds.json"):
+            outputs.swap(unfinished / name, out / name)
+        shutil.rmtree(out / "reports", ignore_errors=True)
+    except DataError as error:
+        if not reports.is_dir():
+            raise
+        outputs.swap(reports, out / "reports")
+        kept = str(error).replace(str(reports), str(out / "reports"))
+        raise DataError(f"{kept}{_still(out)}") from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return out / "html" / "index.html"
+
+
+def _still(out: Path) -> str:
+    return "; the last book is still there" if (out / "html").is_dir() else ""
+
+
+@contextmanager
+def _held(out: Path) -> Iterator[None]:
+    """Hold the folder of a build; leave no trace of a folder in which nothing came to be."""
+    new = not out.exists()
+    try:
+        with outputs.sole_run(out, "book"):
+            yield
+    finally:
+        if new and {path.name for path in out.iterdir()} <= {outputs.LOCK}:
+            shutil.rmtree(out, ignore_errors=True)
+
+
+def _check_place(out: Path, root: Path) -> None:
+    """Refuse a folder among the sources, one that cannot be written, and what others put there."""
+    root = Path(os.path.realpath(root))
+    if out == root or any(out.is_relative_to(root / name) for name in _SOURCES):
+        raise UsageError(f"{out} is among the sources of the book; name another folder, as _build")
+    outputs.check_writable(out)
+    outputs.check_ours(out, _RESULTS, _recognised)
+
+
+def _recognised(path: Path) -> bool:
+    """Whether a version that left no mark made this part of a build.
+
+    A book had ``seconds.json`` beside it, whose stages tell that it was one; the build that failed
+    left the stage, with the book's configuration, and reports.
+    """
+    if path.name == "reports":
+        return path.is_dir() and all(
+            file.suffix == ".ipynb" or file.name == "render.log" for file in path.iterdir()
+        )
+    if path.name == "stage":
+        return (path / "_toc.yml").is_file() and (path / "_config.yml").is_file()
+    try:
+        told = json.loads((path.parent / "seconds.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    stages = isinstance(told, dict) and {"data", "notebooks", "render"} <= set(told)
+    return stages and (path.name == "seconds.json" or (path / "index.html").is_file())
 
 
 def announcement(name: str, simulated: bool) -> str:
@@ -477,20 +623,25 @@ def _stage(root: Path, stage: Path) -> None:
     shutil.copytree(root / "book", stage / "book")
 
 
-def _prepare(root: Path, stage: Path, parameters: Parameters) -> list[tuple[Path, dict[str, Any]]]:
+def _prepare(root: Path, folder: Path, given: Mapping[str, Any]) -> list[Work]:
     """Convert all notebooks and check the parameters of each before any is executed."""
-    work = []
+    work, known = [], dict.fromkeys(["data"])
     for name in notebook_names(root):
-        converted = _convert(notebook_path(name, root), stage / "source" / f"{name}.ipynb")
-        values = _checked(name, _declared(converted), parameters)
-        values["out"] = str(stage / "figures")
-        work.append((converted, values))
+        converted = _convert(notebook_path(name, root), folder / f"{name}.ipynb")
+        declared = _declared(converted)
+        known |= dict.fromkeys(declared)
+        wanted = {key: value for key, value in given.items() if key in declared}
+        work.append(Work(converted, _checked(name, declared, wanted), WHERE["name"] in declared))
+    known.pop(WHERE["name"], None)  # the build itself says where
+    place = "the build gives each page a folder of its own, in the folder --out"
+    for key in given:
+        if key not in known and key != WHERE["name"]:
+            Parameters.parse({key: given[key]}, uses=known, by="the book", reasons=_NONE_HAS_IT)
+    check_uses(given, known, "the book", {WHERE["name"]: place})
     return work
 
 
-def _execute_all(
-    work: list[tuple[Path, dict[str, Any]]], stage: Path, reports: Path, jobs: int
-) -> dict[str, float]:
+def _execute_all(work: list[Work], stage: Path, reports: Path, jobs: int) -> dict[str, float]:
     from tqdm import tqdm
 
     pages = stage / "notebooks"
@@ -499,15 +650,14 @@ def _execute_all(
     with (
         _scratch() as folder,
         ThreadPoolExecutor(jobs) as pool,
-        kernels.forks(
-            _KERNEL_ENVIRONMENT
-            | {"IPYTHONDIR": str(folder / "ipython"), FIGURES_LINK: "../figures"}
-        ) as papermill,
+        kernels.forks(_KERNEL_ENVIRONMENT | {"IPYTHONDIR": str(folder / "ipython")}) as papermill,
         tqdm(total=len(work), desc="notebooks", unit="", disable=sys.stderr is None) as progress,
     ):
         running = {
-            pool.submit(_execute, papermill, source, pages / source.name, values): source
-            for source, values in work
+            pool.submit(
+                _execute, papermill, one.source, pages / one.source.name, one.with_place(stage)
+            ): one.source
+            for one in work
         }
         try:
             for done in as_completed(running):
@@ -523,7 +673,7 @@ def _execute_all(
 
 def _report(executed: Path, reports: Path) -> Path:
     """Keep what was executed of a notebook among the reports."""
-    reports.mkdir(exist_ok=True)
+    reports.mkdir(parents=True, exist_ok=True)
     if executed.is_file():
         shutil.copyfile(executed, reports / executed.name)
     return reports / executed.name
@@ -562,25 +712,29 @@ def _configure(stage: Path, announced: str, repository: str) -> None:
     configuration["html"]["announcement"] = announced
     if repository:
         configuration.setdefault("repository", {})["url"] = repository
+    if configuration.get("repository", {}).get("url"):
+        for button in ("repository", "issues", "edit_page"):
+            configuration["html"][f"use_{button}_button"] = True
+        configuration["sphinx"]["config"]["html_theme_options"]["use_source_button"] = True
     path.write_text(yaml.safe_dump(configuration, allow_unicode=True), encoding="utf-8")
 
 
-def _write_colab(work: list[tuple[Path, dict[str, Any]]], folder: Path, repository: str) -> None:
+def _write_colab(work: list[Work], folder: Path, repository: str) -> None:
     """Write notebooks for Colab, which has no text notebooks and does not have this package."""
     import nbformat
 
     folder.mkdir()
-    for source, _ in work:
-        notebook = nbformat.read(source, as_version=4)
+    for one in work:
+        notebook = nbformat.read(one.source, as_version=4)
         install = nbformat.v4.new_code_cell(
             f'%pip install --quiet "retrieval-quality @ git+{repository}"', id="install"
         )
         notebook.cells.insert(0, install)
-        nbformat.write(notebook, folder / source.name)
+        nbformat.write(notebook, folder / one.source.name)
 
 
-def _render(stage: Path, out: Path, reports: Path) -> Path:
-    """Render the staged book; any warning stops it."""
+def _render(stage: Path, out: Path, reports: Path) -> None:
+    """Render the staged book into ``html``, with the files of its pages; a warning stops it."""
     command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
     command += ["build", "-W", "--keep-going", "--all", "--path-output", str(stage), str(stage)]
     environment = {**os.environ, **_KERNEL_ENVIRONMENT, "NO_COLOR": "1"}
@@ -589,7 +743,7 @@ def _render(stage: Path, out: Path, reports: Path) -> Path:
     )
     rendered = stage / "_build" / "html"
     if done.returncode or not (rendered / "index.html").is_file():
-        reports.mkdir(exist_ok=True)
+        reports.mkdir(parents=True, exist_ok=True)
         log = reports / "render.log"
         log.write_text(done.stdout + done.stderr, encoding="utf-8")
         lines = _plain(done.stderr).splitlines()
@@ -599,7 +753,8 @@ def _render(stage: Path, out: Path, reports: Path) -> Path:
     shutil.move(rendered, out / "html")
     if (stage / "figures").is_dir():
         shutil.move(stage / "figures", out / "html" / "figures")
-    return out / "html" / "index.html"
+        for address in (out / "html" / "figures").rglob(links.FILE):
+            address.unlink()
 
 
 # ----------------------------------------------------------------------------------- two builds
@@ -625,7 +780,7 @@ def check(first: str | Path, second: str | Path, tolerance: float = 0.0) -> list
     UsageError
         A folder is missing or has no CSV file.
     """
-    files = [_csv_files(Path(folder)) for folder in (first, second)]
+    files = _paired(_csv_files(Path(first)), _csv_files(Path(second)))
     found = [
         Difference(name, "file", *("there" if name in side else "missing" for side in files))
         for name in sorted(set(files[0]) ^ set(files[1]))
@@ -633,6 +788,23 @@ def check(first: str | Path, second: str | Path, tolerance: float = 0.0) -> list
     for name in sorted(set(files[0]) & set(files[1])):
         found += _compare(name, files[0][name], files[1][name], tolerance)
     return found
+
+
+def _paired(first: dict[str, Path], second: dict[str, Path]) -> tuple[dict[str, Path], ...]:
+    """Call a file of the second build as in the first, where only the folder it lies in differs.
+
+    Which folder a file lies in has changed between versions; its name tells which it is, unless
+    another that has no partner is called so too.
+    """
+    alone = [set(first) - set(second), set(second) - set(first)]
+    names = [Counter(Path(file).name for file in side) for side in alone]
+    places = {Path(file).name: file for file in alone[0]}
+    moved = {
+        file: places[name]
+        for file in alone[1]
+        if names[0][name := Path(file).name] == names[1][name] == 1
+    }
+    return first, {moved.get(name, name): path for name, path in second.items()}
 
 
 def _csv_files(build: Path) -> dict[str, Path]:

@@ -221,13 +221,17 @@ def _mend_roles(
 def _aim_launchers(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """Point the launch buttons at files that are in git.
+    """Point the buttons for launching, source and edit at files that are in git.
 
     The theme takes for granted that the executed notebook is. Here the text notebook is, which
     Binder opens; Colab, which cannot, gets the copy that is published with the book.
     """
     branch = app.config.html_theme_options.get("repository_branch", "main")
     for group in context.get("header_buttons", []):
+        if group.get("label") == "source-buttons":
+            for button in group["buttons"]:
+                page, plain, query = button["url"].partition("?plain")
+                button["url"] = re.sub(r"\.ipynb$", ".md", page) + plain + query
         if group.get("label") != "launch-buttons":
             continue
         for button in group["buttons"]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import json
 import math
-import os
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from retrieval_quality import markup, sources
+from retrieval_quality.book.links import address_of
 from retrieval_quality.book.mathml import to_mathml
 from retrieval_quality.data import schema
 from retrieval_quality.errors import DataError
@@ -27,7 +27,7 @@ from retrieval_quality.exhibits.heatmap import Difference, Heatmap, difference, 
 from retrieval_quality.exhibits.words import measure_name
 from retrieval_quality.measures import MEASURES, lookup
 from retrieval_quality.measures.segments import segment_order
-from retrieval_quality.parameters import COEFFICIENTS, Parameters
+from retrieval_quality.parameters import COEFFICIENTS, Parameters, check_place
 from retrieval_quality.text import escape, signed, visible
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ def start(**parameters: Any) -> Run:
     Parameters
     ----------
     **parameters
-        The parameters of a run by their names; see `parameters.Parameters`.
+        The parameters of a run by their names, see `parameters.Parameters`, and ``out``, the
+        folder that pictures and numbers are written to.
 
     Returns
     -------
@@ -78,9 +79,10 @@ def start(**parameters: Any) -> Run:
     DataError
         The data cannot be loaded.
     """
+    out = check_place(parameters.pop("out", ""))
     given = Parameters.parse(parameters)
     dataset = sources.load(given.data, seed=given.seed)
-    return Run(dataset, replace(given, out=""), given.out, tuple(parameters))
+    return Run(dataset, given, out, tuple(parameters))
 
 
 @dataclass
@@ -124,7 +126,7 @@ class Run:
         rows = [
             (row["name"], _plain(values[row["name"]]), _plain(row["default"]), row["meaning"])
             for row in described
-            if row["name"] != "out" and row["name"] in (self.declared or values)
+            if row["name"] in (self.declared or values)
         ]
         changed = [f"{name} = {value}" for name, value, default, _ in rows if value != default]
         told = "Run with " + (", ".join(changed) if changed else "the default parameters") + "."
@@ -259,7 +261,7 @@ class Run:
 
     def _links(self, entry: Exhibit, written: list[Path]) -> str:
         """Link the files of an entry within the book; elsewhere say where they are."""
-        folder = os.environ.get(markup.FIGURES_LINK)
+        folder = address_of(self.out)
         if not written:
             return ""
         if folder is None:
@@ -432,9 +434,8 @@ class Run:
 
     def gallery(self) -> Shown:
         """Show every figure and table of the paper with its chapter and its files."""
-        folder = os.environ.get(markup.FIGURES_LINK)
         entries = [*catalogue.FIGURES.values(), *catalogue.TABLES.values(), *catalogue.EXTRAS]
-        cards = "".join(_card(entry, folder) for entry in entries)
+        cards = "".join(_card(entry, address_of(self.out, entry.notebook)) for entry in entries)
         return Shown(f'<div class="rq-gallery">{cards}</div>', f"{len(entries)} figures and tables")
 
     # --- how sure it is ---------------------------------------------------------------------------
@@ -517,7 +518,7 @@ class Run:
         if not self.out:
             return ""
         path = export.write_claims(ledger, Path(self.out) / "claims.json")
-        folder = os.environ.get(markup.FIGURES_LINK)
+        folder = address_of(self.out)
         if folder is None:
             return f'<p class="rq-links">Written to {escape(str(path))}.</p>'
         return f'<p class="rq-links">Download: <a href="{folder}/claims.json" download>JSON</a></p>'

@@ -41,6 +41,7 @@ from retrieval_quality.data import relations, schema
 from retrieval_quality.data.records import ENDINGS
 from retrieval_quality.data.tables import TYPES, Notice, Tally, read_tables
 from retrieval_quality.errors import DataError, UsageError
+from retrieval_quality.parameters import expand_home
 
 CACHE_VARIABLE = "RETRIEVAL_QUALITY_CACHE"
 """Environment variable that names another folder for the cache."""
@@ -287,7 +288,13 @@ class Dataset:
 def cache_root() -> Path:
     """Give the folder of the cache: the user's, or what ``RETRIEVAL_QUALITY_CACHE`` names."""
     named = os.environ.get(CACHE_VARIABLE)
-    return Path(named).expanduser() if named else platformdirs.user_cache_path("retrieval_quality")
+    folder = expand_home(named) if named else platformdirs.user_cache_path("retrieval_quality")
+    if str(folder).startswith("~"):  # nobody knows where home is
+        raise UsageError(
+            "there is no home folder for the cache: set HOME, or name a folder by the environment "
+            f"variable {CACHE_VARIABLE}"
+        )
+    return folder
 
 
 def open_path(path: str | Path, *, cache: Path | None = None, progress: bool = True) -> Dataset:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from retrieval_quality import outputs
 from retrieval_quality.data import schema
 from retrieval_quality.data.dataset import Dataset, connect, lookup, store
 from retrieval_quality.errors import DataError, UsageError
@@ -596,21 +598,24 @@ def write_json(dataset: Dataset, folder: Path) -> list[Path]:
         If the folder cannot be written.
     """
     paths = {part: folder / f"{schema.PARTS[part].stem}.json" for part in dataset.parts}
-    for path in paths.values():
-        if path.exists():
-            raise UsageError(f"{path} is there already: remove it or name another folder.")
+    check_free(folder, dataset.parts)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for part, path in paths.items():
-            new = path.with_name(path.name + ".new")
-            try:
+            with outputs.placing(path) as new:
                 _write_part(dataset, part, new)
-                new.replace(path)
-            finally:
-                new.unlink(missing_ok=True)
     except (OSError, duckdb.IOException) as error:
         raise DataError(f"{folder} cannot be written: {error}.") from error
     return list(paths.values())
+
+
+def check_free(folder: Path, parts: Iterable[str] = tuple(schema.PARTS)) -> None:
+    """Refuse a folder that cannot be written to or has files of the published format already."""
+    for part in parts:
+        path = folder / f"{schema.PARTS[part].stem}.json"
+        if os.path.lexists(path):
+            raise UsageError(f"{path} is there already: remove it or name another folder.")
+    outputs.check_writable(folder)
 
 
 def _write_part(dataset: Dataset, part: str, path: Path) -> None:

@@ -32,6 +32,13 @@ from retrieval_quality.exhibits.recall import (
 )
 from retrieval_quality.exhibits.schematic import Schematic
 from retrieval_quality.exhibits.tables import CountTable, RankedTable
+from retrieval_quality.exhibits.value import (
+    ValueChoice,
+    ValueGain,
+    ValueLevels,
+    ValuePairs,
+    ValueTotals,
+)
 
 
 def _declare_figures() -> dict[int, Exhibit]:
@@ -195,6 +202,59 @@ def _declare_studies() -> dict[str, Study]:
             "largest change with the published and the exact value.",
             figures=correlated,
         ),
+        ValueGain(
+            "study-value-log-loss",
+            "value-of-knowing",
+            heading="What knowing is worth, in nats a row",
+            words="How much lower the log loss of the predicted grade is, on queries that the "
+            "models have not seen, with N_p, the order, the embedding (beside all else) or the "
+            "positives of the top 2K than without. Bars: 95% intervals by query.",
+            axis="gain in log loss",
+            score="log_loss",
+        ),
+        ValueGain(
+            "study-value-rank",
+            "value-of-knowing",
+            heading="What knowing is worth, in rank correlation",
+            words="How much higher the rank correlation of the predicted mean grade with the grade "
+            "is, on queries that the models have not seen. Bars: 95% intervals by query.",
+            axis="gain in rank correlation",
+            score="rank_correlation",
+        ),
+        ValueTotals(
+            "study-value-totals",
+            "value-of-knowing",
+            heading="What knowing is worth, and how many rows would tell",
+            words="Scores without and with each quantity over all ratios, the gain with its 95% "
+            "interval by query, and the graded rows from which a gain of this size would be told.",
+        ),
+        ValuePairs(
+            "study-value-pairs",
+            "value-of-knowing",
+            measures=("P", "nDCG", "Fe", "AP", "RR"),
+            heading="Does the better-scored retrieval get the better grade?",
+            words="Of two retrievals of one query at the same N_p and K that differ in score and "
+            "in grade, the share in which the better-scored one has the better grade; 0.5 is a "
+            "coin. P stands for R, F and T, which order such pairs alike. Bars: 95% intervals by "
+            "query.",
+            axis="share of pairs",
+        ),
+        ValueChoice(
+            "study-value-choice",
+            "value-of-knowing",
+            measures=("P", "R", "F", "T", "nDCG"),
+            heading="Which K should be taken?",
+            words="Mean grade of the K that has the best score (α = ½), and what it lacks of the "
+            "best K in hindsight, in grade points, with 95% intervals by query.",
+        ),
+        ValueLevels(
+            "study-value-levels",
+            "value-of-knowing",
+            measures=("P", "R", "F", "T", "nDCG"),
+            heading="Between and within queries",
+            words="Rank correlations with the grade: pooled, of the means of queries, within "
+            "queries, and at equal K and N_p (α = ½), with 95% intervals by query.",
+        ),
         ControlsGain(
             "study-controls-gain",
             "controls",
@@ -307,6 +367,7 @@ _STUDY_PAGES = (
     "intervals",
     "honest-alpha",
     "exact-alpha",
+    "value-of-knowing",
     "controls",
     "data-ratio-embedding",
 )

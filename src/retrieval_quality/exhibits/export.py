@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from retrieval_quality import outputs
 from retrieval_quality.errors import DataError
 from retrieval_quality.exhibits import drawing
 from retrieval_quality.exhibits.exhibit import Exhibit, Result
@@ -94,19 +95,19 @@ def write_result(
         The folder or a file cannot be written.
     """
     folder, stem = Path(out), result.exhibit.anchor
-    written = []
+    return [
+        outputs.write_bytes(folder / f"{stem}{suffix}", content)
+        for suffix, content in _contents(result, dataset, picture).items()
+    ]
+
+
+def recognised(path: Path) -> bool:
+    """Tell whether a file beside its provenance was written by this program, with a mark or not."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for suffix, content in _contents(result, dataset, picture).items():
-            path = folder / f"{stem}{suffix}"
-            _replace(path, content)
-            written.append(path)
-    except OSError as error:
-        raise DataError(
-            f"cannot write {stem} to {folder}: {error.strerror or error}; "
-            "name a folder that can be written to"
-        ) from error
-    return written
+        told = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        return set(told) >= {"label", "caption", "parameters", "versions"} and "data" in told
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def write_claims(verdicts: list[dict[str, Any]], path: Path | str) -> Path:
@@ -124,13 +125,7 @@ def write_claims(verdicts: list[dict[str, Any]], path: Path | str) -> Path:
     DataError
         The file cannot be written.
     """
-    path = Path(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path, f"{json.dumps(verdicts, indent=1, ensure_ascii=False)}\n".encode())
-    except OSError as error:
-        raise DataError(f"cannot write {path}: {error.strerror or error}") from error
-    return path
+    return outputs.write_text(path, f"{json.dumps(verdicts, indent=1, ensure_ascii=False)}\n")
 
 
 def _contents(result: Result, dataset: Dataset, picture: Figure | None) -> dict[str, bytes]:
@@ -148,16 +143,6 @@ def _contents(result: Result, dataset: Dataset, picture: Figure | None) -> dict[
     # a path may hold bytes that are no text in any encoding; JSON knows their escapes
     contents[".json"] = f"{described}\n".encode(errors="backslashreplace")
     return contents
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file beside its place and move it there, so that it is whole or not there."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
-    try:
-        unfinished.write_bytes(content)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def svg_bytes(picture: Figure) -> bytes:
@@ -276,7 +261,7 @@ def provenance_line(dataset: Dataset, parameters: Parameters | None = None) -> s
     changed = [
         f"{name} {', '.join(map(str, value)) if isinstance(value, list) else value}"
         for name, value in given.items()
-        if value != default[name] and name not in ("data", "out")
+        if value != default[name] and name != "data"
     ]
     said = f"parameters: {'; '.join(changed)}" if changed else "the paper's parameters"
     package = f"retrieval-quality {metadata.version('retrieval-quality')}"

@@ -21,8 +21,8 @@ def is_folder(path: Path) -> bool:
     return any((path / name).exists() for name in (CORPUS, QUERIES, f"{QUERIES}.gz", "qrels"))
 
 
-def query_texts(path: Path, account: Account) -> dict[str, str]:
-    """Read ids and texts of JSON lines with ``_id`` and ``text``."""
+def query_texts(path: Path, account: Account, texts: bool = True) -> dict[str, str]:
+    """Read ids and texts of JSON lines with ``_id`` and ``text``; the ids alone without `texts`."""
     found: dict[str, str] = {}
     for place, one in records(path, account):
         try:
@@ -35,7 +35,7 @@ def query_texts(path: Path, account: Account) -> dict[str, str]:
         elif key in found:
             account.fault(place, "_id", f"the id {quote(key)} is there twice", path.name)
         else:
-            found[key] = str(one.get("text", ""))
+            found[key] = str(one.get("text", "")) if texts else ""
     return found
 
 
@@ -65,7 +65,7 @@ def read_folder(path: Path, options: Options, account: Account) -> Iterator[Row]
     )
     asked = query_texts(texts, account) if texts else {}
     corpus = path / CORPUS
-    known = set(query_texts(corpus, account)) if corpus.is_file() else None
+    known = set(query_texts(corpus, account, texts=False)) if corpus.is_file() else None
     qrels = read_qrels(qrels_path, account)
     account.settle()
     if known is not None:

@@ -121,14 +121,18 @@ def parse(text: str | bytes) -> Any:
 def is_lines(path: Path) -> bool:
     """Whether a JSON file has one record a line."""
     with opened(path) as file:
-        first = next((line for line in file if line.strip()), b"")
-        if not any(line.strip() for line in file):
-            return path.name.lower().removesuffix(".gz").endswith(("jsonl", "ndjson"))
+        found = [line.strip() for line in islice((one for one in file if one.strip()), 2)]
+    if not found:
+        return False
+    first = found[0]
+    if len(found) == 1:
+        named = path.name.lower().removesuffix(".gz").endswith(("jsonl", "ndjson"))
+        return named and not first.startswith(b"[")
     try:
         return isinstance(parse(first), dict)
     except ValueError:
-        # a JSON document over several lines begins with a bracket alone, or with part of a key
-        return first.strip() not in (b"{", b"[") and first.lstrip().startswith(b'{"')
+        # one document over several lines breaks off where something is to follow
+        return found[1].startswith(b"{") and not first.endswith((b"{", b"[", b","))
 
 
 def records(path: Path, account: Account, noun: str = "record") -> Iterator[Record]:

@@ -134,16 +134,14 @@ class Log:
             if self.format.name not in ("trec", "beir"):
                 count = len(row.documents) - len(set(row.documents))
                 account.note(kind, row.query_id or row.row, count)
-        for label in row.labels or ():
-            if label is not None and label < 0:
-                account.note("labels below 0 (judged unusable: not relevant)")
-            elif label is not None and label > 1:
-                account.note("labels above 1 (relevant from --relevant-from on)")
-        for label in row.missed or ():
-            if label < 0:
-                account.note("labels below 0 (judged unusable: not relevant)")
-            elif label > 1:
-                account.note("labels above 1 (relevant from --relevant-from on)")
+        labels = [one for one in (*(row.labels or ()), *(row.missed or ())) if one is not None]
+        if labels and (min(labels) < 0 or max(labels) > 1):
+            below, above = sum(one < 0 for one in labels), sum(one > 1 for one in labels)
+            if below:
+                account.note("labels below 0 (judged unusable: not relevant)", count=below)
+            if above:
+                kind = "labels above 1 (relevant from --relevant-from on)"
+                account.note(kind, count=above)
 
 
 def open_log(path: Path | str, options: Options | None = None) -> Log:
@@ -206,10 +204,10 @@ def _of_parquet(path: Path) -> str:
     if plain.is_own_table(path):
         return "table"
     with opened_parquet(path) as file:
-        return _of_columns(list(file.schema_arrow.names))
+        return _of_columns(path, list(file.schema_arrow.names))
 
 
-def _of_columns(names: list[str]) -> str:
+def _of_columns(path: Path, names: list[str]) -> str:
     found = set(names)
     if any(name.startswith("attributes.") for name in names) or "span_kind" in found:
         return "openinference"
@@ -217,8 +215,8 @@ def _of_columns(names: list[str]) -> str:
         return "phoenix-documents"
     if found & {"document_position", "position"} and found & {"context.span_id", "span_id"}:
         raise UsageError(
-            "these are document evaluations, labels without lists: give the spans (or retrieved "
-            "documents) as LOGS, and this file as --labels"
+            f"{path.name} holds document evaluations, labels without lists: give the spans (or "
+            "retrieved documents) as LOGS, and this file as --labels"
         )
     if {"run_type", "inputs"} <= found:
         return "langsmith"
@@ -240,7 +238,7 @@ def _of_lines(path: Path, line: str, options: Options) -> str:
     if len(cells) == 4 and cells[0].lower() in trec.HEADERS and "," not in line:
         return "qrels"
     if any(sign in line for sign in ",;\t") or options.columns:
-        return _of_columns(columns_of(path, options.delimiter))
+        return _of_columns(path, columns_of(path, options.delimiter))
     raise DataError(
         f"{path}: of no known format; it begins with {line[:60]!r}. Name it with --format: "
         f"{', '.join(FORMATS)}"
@@ -256,7 +254,10 @@ def _numeric(text: str) -> bool:
 
 
 def _of_json(path: Path) -> str:
-    for _, record in _beginning(path):
+    for place, record in _beginning(path):
+        if not isinstance(record, dict):
+            where = f", {place}" if place else ""
+            raise DataError(f"{path.name}{where}: a JSON log is made of objects; this is none")
         return of_record(record)
     raise DataError(f"{path}: the file holds no rows")
 

@@ -553,7 +553,7 @@ def _means(scores: Path, rules: Rules, names: list[str]) -> pd.DataFrame:
                 found += [_summary(wanted, *row) for row in rows]
     finally:
         base.close()
-    return pd.DataFrame(found, columns=list(SUMMARY)).astype({"k": "Int64"})
+    return pd.DataFrame(found, columns=list(SUMMARY)).astype({"k": "Int64", "alpha": "float64"})
 
 
 _SQL = """

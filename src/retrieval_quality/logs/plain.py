@@ -187,8 +187,11 @@ def _row(
     if found is None:
         account.note("documents not recorded, left out", place)
         return None
-    documents = [_document(one, f"{field}[{i}]", names, options) for i, one in enumerate(found)]
-    fill(row, documents, f"{field}[{{}}]")
+    if found and all(type(one) is str and one for one in found):
+        row.documents = found
+    else:
+        documents = [_document(one, f"{field}[{i}]", names, options) for i, one in enumerate(found)]
+        fill(row, documents, f"{field}[{{}}]")
     for name, reader in (("labels", as_label), ("scores", as_number), ("texts", None)):
         if name not in names:
             continue
@@ -205,7 +208,12 @@ def _row(
         if reader is None:
             row.texts = [as_text(one, f"{theirs}[{i}]") for i, one in enumerate(values)]
             continue
-        numbers = [reader(one, f"{theirs}[{i}]", options.decimal) for i, one in enumerate(values)]
+        if all(type(one) is int or (type(one) is float and one % 1 == 0) for one in values):
+            numbers: list[float | None] = [float(one) for one in values]
+        else:
+            numbers = [
+                reader(one, f"{theirs}[{i}]", options.decimal) for i, one in enumerate(values)
+            ]
         if name == "labels":
             row.labels = numbers
         else:
@@ -273,6 +281,9 @@ def _long(path: Path, names: dict[str, str], options: Options, account: Account)
                 account.fault(lines[0][0], names["rank"], what)
                 continue
             lines.sort(key=lambda line: line[1] or 0.0)
+            scores = [line[2].score for line in lines if line[2].score is not None]
+            if scores != sorted(scores, reverse=True) and scores != sorted(scores):
+                account.note("queries whose ranks contradict the scores", lines[0][0])
         elif "score" in names:
             lines.sort(key=lambda line: -(line[2].score if line[2].score is not None else 0.0))
         row = lines[0][3]

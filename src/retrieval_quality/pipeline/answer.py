@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from retrieval_quality.errors import DataError, UsageError
+from retrieval_quality.outputs import write_bytes
 from retrieval_quality.pipeline import client, prompts
 from retrieval_quality.pipeline.client import Estimate, Executor, Tally
 from retrieval_quality.pipeline.controls import check_kinds, control_rows
@@ -16,23 +17,37 @@ from retrieval_quality.pipeline.files import existing, read_json, working, write
 from retrieval_quality.pipeline.rows import Record, Row, read_ranked, read_texts
 from retrieval_quality.pipeline.settings import Settings
 from retrieval_quality.pipeline.store import Reply, Request, Store
+from retrieval_quality.pipeline.thoughts import without_thoughts
 
 MANIFEST = "answer.json"
-IDEALS = ("per-np", "all")
+IDEALS = ("all", "per-np")
+PROMPT = "answer-v1"
+AGAIN = ("", "failed")
 MAX_TOKENS = 512
 
-_THOUGHT = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
-_THINKING = re.compile(r"\s*<think(?:ing)?>", re.IGNORECASE)
+_DECLINES = re.compile(
+    r"(?:unfortunately,? |sorry,? |i'm sorry,? but )?"
+    r"(?:based on [^,.]*, )?(?:none of )?(?:(?:the|these|any of the) )?"
+    r"(?:(?:provided|given|above|retrieved) )?"
+    r"(?:documents?|texts?|passages?|context|sources?|information|they)"
+    r"(?: (?:above|given|provided))?"
+    r" (?:do(?:es)?(?: not|n['’]t)|cannot|fails? to|lacks?)\b[^.]*"
+    r"|i (?:do not|don['’]t|cannot|can['’]t) (?:know|answer)\b[^.]*"
+    r"|(?:this|it|the question) (?:cannot|can['’]t) be answered\b[^.]*"
+    r"|there is no (?:information|answer)\b[^.]*|no answer",
+    re.IGNORECASE,
+)
 
 
 def answer(
     folder: Path | str,
     settings: Settings,
     *,
-    ideal: str = "per-np",
-    prompt: str = "answer-v1",
-    controls: Sequence[str] = (),
-    control_seed: int = 1,
+    ideal: str | None = None,
+    prompt: str | None = None,
+    controls: Sequence[str] | None = None,
+    control_seed: int | None = None,
+    again: str | None = None,
     dry_run: bool = False,
     executor: Executor | None = None,
 ) -> Tally | Estimate:
@@ -48,17 +63,18 @@ def answer(
         A pipeline folder with ``samples_texts.json`` and ``samples_ranked.json``.
     settings : Settings
         The model, its server and the limits.
-    ideal : {'per-np', 'all'}
-        ``per-np``: one ideal answer for each (id, N_p), from the first N_p positives. ``all``:
-        one for each id, from all of its positives. The default is ``per-np``, because a ranking
-        holds only the first N_p positives among its candidates: an ideal answer from more of
-        them would ask for what no retrieval could have found, and R counts N_p as complete.
+    ideal : {'all', 'per-np'}
+        ``all``, the default and the paper's way: one ideal answer for each id, from all of its
+        positives. ``per-np``: one for each (id, N_p), from the first N_p positives, since a
+        ranking holds only these among its candidates.
     prompt : str
-        Name of the prompt.
+        Name of the prompt, or a YAML file of one's own; ``answer-v1`` by default.
     controls : sequence of str
         Of ``none``, ``random``, ``reversed``: see `retrieval_quality.pipeline.controls`.
     control_seed : int
-        For the random documents.
+        For the random documents; 1 by default.
+    again : {'', 'failed'}
+        ``failed`` asks for every answer once more that came back as none, for whatever reason.
     dry_run : bool
         Only say what it would take.
     executor : Executor, optional
@@ -74,23 +90,25 @@ def answer(
     DataError, UsageError
         As `retrieval_quality.pipeline.client.ask` and the readers of the two files.
     """
+    controls = (controls,) if isinstance(controls, str) else controls
+    kinds = check_kinds(controls or ())
+    check_again(again)
+    written_with = prompts.load(prompt or PROMPT).check(("documents", "query"))
+    ideal, seed = ideal or IDEALS[0], 1 if control_seed is None else control_seed
     if ideal not in IDEALS:
         raise UsageError(f"`ideal` is {ideal!r}: {' or '.join(IDEALS)}.")
-    kinds = check_kinds(controls)
     folder = existing(folder)
-    written_with = prompts.load(prompt)
     with (
         nullcontext() if dry_run else working(folder, "pipeline answer"),
         Store(
-            (asking := Asking(folder, settings, written_with, ideal, kinds, control_seed)).folder
+            (asking := Asking(folder, settings, written_with, ideal, kinds, seed)).folder
         ) as store,
     ):
+        useless = asking.useless(store) if again else frozenset()
         if dry_run:
-            return client.estimate(asking.requests(), store, settings)
+            return client.estimate(asking.requests(), store, settings, useless)
         settings.price()
-        write_json(folder / MANIFEST, asking.manifest())
-        tally = None
-        try:
+        with unfinished(folder / MANIFEST, asking.manifest(), store):
             tally = client.ask(
                 asking.requests(),
                 store,
@@ -98,12 +116,58 @@ def answer(
                 stage="answer",
                 total=2 * sum(1 for _ in asking.rows()),
                 executor=executor,
+                again=useless,
             )
-        finally:
-            spent = store.spent("answer").as_dict()
-            told = {"finished": tally is not None, "spent": spent}
+            if tally.failed and not tally.answered and not asking.has_answers(store):
+                reasons = ", ".join(f"{one} ({n})" for one, n in tally.failed.most_common(3))
+                raise DataError(f"Nothing was answered: {reasons}.")
+            told = {"finished": True, "spent": store.spent("answer").as_dict()}
             write_json(folder / MANIFEST, {**asking.manifest(), **told})
     return tally
+
+
+def check_again(again: str | None) -> None:
+    """Refuse what is no way of asking again.
+
+    Raises
+    ------
+    UsageError
+    """
+    if again and again not in AGAIN:
+        raise UsageError(f"`again` is {again!r}: `failed`, or leave it out.")
+
+
+def unfinished_name(manifest: Path) -> Path:
+    """Return where a stage's manifest stands while the stage has not finished.
+
+    Examples
+    --------
+    >>> unfinished_name(Path("answer.json")).name
+    'answer.unfinished.json'
+    """
+    return manifest.with_suffix(f".unfinished{manifest.suffix}")
+
+
+@contextmanager
+def unfinished(manifest: Path, told: Record, store: Store) -> Iterator[None]:
+    """Keep a stage's manifest beside the last finished one until the stage has finished.
+
+    A run that ends without a single reply leaves no trace; one that was stopped later leaves its
+    manifest, for `pipeline status`.
+    """
+    path = unfinished_name(manifest)
+    before = path.read_bytes() if path.is_file() else None
+    saved = store.saved
+    write_json(path, {**told, "finished": False})
+    try:
+        yield
+    except BaseException:
+        if store.saved == saved:
+            path.unlink(missing_ok=True)
+            if before is not None:
+                write_bytes(path, before)
+        raise
+    path.unlink(missing_ok=True)
 
 
 class Asking:
@@ -146,19 +210,29 @@ class Asking:
         self.rankings = list(read_ranked(folder, self.texts))
 
     @classmethod
-    def of(cls, folder: Path) -> Asking:
+    def of(cls, folder: Path, *, latest: bool = False) -> Asking:
         """Make the asking that a folder's manifest records.
+
+        Parameters
+        ----------
+        folder : Path
+            The pipeline folder.
+        latest : bool
+            Also one that has not finished, if there is one.
 
         Raises
         ------
         DataError
-            Nothing was answered yet, or the prompt has changed since.
+            Answering has not finished yet, or the prompt has changed since.
         """
         path = folder / MANIFEST
+        if latest and unfinished_name(path).is_file():
+            path = unfinished_name(path)
         if not path.is_file():
-            raise DataError(f"There is no {path}: make it by `pipeline answer`.")
+            begun = "finish" if unfinished_name(path).is_file() else "make"
+            raise DataError(f"There is no {path}: {begun} it by `pipeline answer`.")
         told = read_json(path)
-        prompt = prompts.load(told["prompt"].partition("@")[0])
+        prompt = prompts.recorded(told)
         asking = cls(
             folder,
             Settings.from_mapping(told["settings"]),
@@ -179,7 +253,7 @@ class Asking:
         return {
             "stage": "answer",
             "settings": self.settings.recorded(),
-            "prompt": self.prompt.version,
+            **self.prompt.manifest(),
             "closed_prompt": self.closed.version,
             "ideal": self.ideal,
             "controls": list(self.controls),
@@ -206,6 +280,19 @@ class Asking:
         for row in self.rows():
             yield self.ideal_request(row)
             yield self.request(row)
+
+    def useless(self, store: Store) -> set[str]:
+        """Return the keys of replies that are there and are no answers."""
+        keys: set[str] = set()
+        for request in self.requests():
+            reply = store.get(request.key)
+            if reply is not None and written(reply).text is None:
+                keys.add(request.key)
+        return keys
+
+    def has_answers(self, store: Store) -> bool:
+        """Whether at least one of the answers is there."""
+        return any(written(store.get(one.key)).text is not None for one in self.requests())
 
     def query(self, row: Row) -> str:
         """Return a row's question."""
@@ -288,8 +375,15 @@ def written(reply: Reply | None) -> Written:
     return Written(text) if text else Written(None, "empty")
 
 
-def without_thoughts(text: str) -> str | None:
-    """Cut leading ``<think>...</think>`` off a reply; None where the thinking never ends."""
-    while found := _THOUGHT.match(text):
-        text = text[found.end() :]
-    return None if _THINKING.match(text) else text.strip()
+def declines(text: str | None) -> bool:
+    """Whether an answer only says that there is none.
+
+    Examples
+    --------
+    >>> declines("The documents do not answer this."), declines("I do not know this.")
+    (True, True)
+    >>> declines("Lead melts at 327 degrees. The documents do not say when it was found.")
+    False
+    """
+    said = re.sub(r"[\s*_]+", " ", text or "").strip()
+    return _DECLINES.fullmatch(said.rstrip(".! ")) is not None

@@ -10,10 +10,12 @@ The key is read from ``OPENAI_API_KEY`` and goes nowhere but to the server.
 from __future__ import annotations
 
 import asyncio
-import json
+import ipaddress
 import math
+import os
 import random
 import re
+import ssl
 import sys
 import time
 from collections import Counter
@@ -23,20 +25,39 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
+from urllib.parse import quote, urlsplit
+from urllib.request import getproxies, proxy_bypass_environment  # type: ignore[attr-defined]
 
 from tqdm import tqdm
 
 from retrieval_quality.errors import DataError, RetrievalQualityError, UsageError, needing
-from retrieval_quality.pipeline.settings import SENT, Price, Settings, api_key, price_of, shown
+from retrieval_quality.pipeline import replies
+from retrieval_quality.pipeline.settings import (
+    SENT,
+    Price,
+    Settings,
+    address_of,
+    api_key,
+    check_address,
+    price_of,
+    shown,
+)
 from retrieval_quality.pipeline.store import Reply, Request, Spent, Store, canonical
 
 with needing("pipeline"):
-    import httpx2
-    from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI
+    from openai import (
+        APIConnectionError,
+        APIStatusError,
+        APITimeoutError,
+        AsyncOpenAI,
+        DefaultAsyncHttpxClient,
+        HttpxBinaryResponseContent,
+    )
 
 LONGEST_BACK_OFF = 30.0  # seconds
-LOST_IN_A_ROW = 3  # calls given up, none answered between them: the server is taken for down
+LOST_IN_A_ROW = 3  # calls given up, none answered between them: the fault is the server's
+FEW = 3  # tries of a call whose replies, with HTTP 200, hold nothing but an error that may pass
 CHARACTERS_PER_TOKEN = 4  # the usual rule of thumb for English, for estimates only
 
 
@@ -92,7 +113,9 @@ class Estimate:
         )
 
 
-def estimate(requests: Iterable[Request], store: Store, settings: Settings) -> Estimate:
+def estimate(
+    requests: Iterable[Request], store: Store, settings: Settings, again: Set[str] = frozenset()
+) -> Estimate:
     """Say what asking these requests would take, and ask nothing.
 
     Parameters
@@ -102,12 +125,13 @@ def estimate(requests: Iterable[Request], store: Store, settings: Settings) -> E
         Where the replies would go; what is settled there costs nothing.
     settings : Settings
         For the price.
+    again : set of str
+        Keys that would be asked again though they are settled.
 
     Returns
     -------
     Estimate
     """
-    settled = store.settled()
     price = price_of(settings.model, settings.prices)
     seen: set[str] = set()
     old = calls = prompt_tokens = completion_tokens = 0
@@ -115,7 +139,7 @@ def estimate(requests: Iterable[Request], store: Store, settings: Settings) -> E
         if request.key in seen:
             continue
         seen.add(request.key)
-        if request.key in settled:
+        if request.key not in again and store.is_settled(request):
             old += 1
             continue
         calls += 1
@@ -175,6 +199,7 @@ def ask(
     stage: str,
     total: int | None = None,
     executor: Executor | None = None,
+    again: Set[str] = frozenset(),
 ) -> Tally:
     """Ask every request that has no reply yet; keep each reply as it comes.
 
@@ -194,6 +219,8 @@ def ask(
         How many requests there are, for the progress bar.
     executor : Executor, optional
         `ChatExecutor` by default.
+    again : set of str
+        Keys of replies that are of no use and are to be asked for again.
 
     Returns
     -------
@@ -202,19 +229,25 @@ def ask(
     Raises
     ------
     UsageError
-        No key; a refused key, model or parameter; a limit without a price; another run at work.
+        No key; a refused key, model or parameter; an address where no such server is; a limit
+        without a price; another run at work.
     DataError
-        The server is down, out of quota or asks for a longer wait than `max_wait`; the cost
-        limit is reached; the disk is full. Everything that was answered is on file.
+        The server is down, out of quota, answers with faults only or asks for a longer wait than
+        `max_wait`; the cost limit is reached; the disk is full. Everything that was answered is
+        on file.
     """
     started = time.monotonic()
     price = settings.price()
     tally = Tally()
     budget = Budget(settings.max_cost, store.spent(stage).cost, price)
     with store.writing(), _bar(stage, total, settings) as bar:
+        store.reopen(again, "of no use")
+        waiting: set[str] = set()  # in flight, or failed in this run
 
         def deliver(request: Request, reply: Reply) -> None:
             store.save(stage, request, reply)
+            if reply.reason is None:
+                waiting.discard(request.key)
             if reply.reason is None:
                 tally.answered += 1
             else:
@@ -222,7 +255,7 @@ def ask(
             bar.set_postfix_str(f"${budget.spent:.4f}" if price else "", refresh=False)
             bar.update()
 
-        left = _unsettled(requests, store.settled(), tally, bar)
+        left = _unsettled(requests, store, waiting, tally, bar)
         first = next(left, None)
         try:
             if first is not None:  # otherwise neither key nor server is needed
@@ -241,14 +274,14 @@ def _bar(stage: str, total: int | None, settings: Settings) -> Any:
 
 
 def _unsettled(
-    requests: Iterable[Request], seen: set[str], tally: Tally, bar: Any
+    requests: Iterable[Request], store: Store, waiting: set[str], tally: Tally, bar: Any
 ) -> Iterator[Request]:
     for request in requests:
-        if request.key in seen:
+        if request.key in waiting or store.is_settled(request):
             tally.settled += 1
             bar.total = bar.total - 1 if bar.total else bar.total
             continue
-        seen.add(request.key)
+        waiting.add(request.key)
         yield request
 
 
@@ -302,13 +335,30 @@ class Budget:
 class _Again:
     """A failure that may pass.
 
-    `wait` is what the server asked for, `limited` a rate limit, `gone` that nobody listens there.
+    `wait` is what the server asked for, `limited` a rate limit, `gone` that nobody listens there,
+    `said` the server's own words, `most` how often at most it is worth trying.
     """
 
     reason: str
     wait: float | None = None
     limited: bool = False
     gone: bool = False
+    said: str = ""
+    most: int | None = None
+
+
+@dataclass(frozen=True)
+class _Lost:
+    """A call that has no reply and is not tried again in this run.
+
+    `stop` is the error that ends the run where no call was answered yet, or several in a row
+    are lost.
+    """
+
+    reason: str
+    said: str = ""
+    stop: RetrievalQualityError | None = None
+    at_once: bool = False
 
 
 class ChatExecutor:
@@ -316,11 +366,14 @@ class ChatExecutor:
 
     Rate limits, time-outs, lost connections and server errors are tried again with growing,
     jittered pauses. A wait the server asks for holds for all calls, not only for the one that
-    was told. A call that keeps failing is recorded as failed and the next run asks it again;
-    when nobody listens any more, or three new calls in a row are lost, the run stops. Calls in
+    was told. A call that keeps failing, or that gets no reply of a model but a page, an error or
+    a refusal, is recorded as lost and the next run asks it again; when nobody listens any more,
+    or three new calls in a row are lost, the run stops with the server's own words. Calls in
     flight are always waited for, since they may have to be paid.
 
-    A call that timed out or broke off has no reply, hence no known cost: it is not charged.
+    What is charged: what the server counts; an answer without a count at its upper bound, so that
+    a limit holds; and nothing for a body that holds no reply of a model. A call that timed out
+    or broke off has no known cost and is not charged.
 
     Parameters
     ----------
@@ -345,7 +398,11 @@ class ChatExecutor:
         self.price = price
         self.budget = budget
         self.lost_before = lost_before
-        self.key = api_key(settings.base_url)
+        self.base_url = address_of(settings.base_url)
+        check_address(self.base_url)
+        self.address = f"{str(shown(self.base_url)).rstrip('/')}/chat/completions"
+        self.key = api_key(self.base_url)
+        self._secret = _written(self.key)
         self._error: RetrievalQualityError | None = None
         self._stop = asyncio.Event()
         self._resume_at = 0.0
@@ -358,7 +415,8 @@ class ChatExecutor:
         """Ask all requests; see `Executor`."""
         async with AsyncOpenAI(
             api_key=self.key,
-            base_url=self.settings.base_url,
+            base_url=self.base_url,
+            http_client=http_client(self.base_url, self.settings.timeout),
             timeout=self.settings.timeout,
             max_retries=0,
         ) as client:
@@ -419,28 +477,50 @@ class ChatExecutor:
                 seconds = round(self._last_success - started, 3)
                 told = {"seconds": seconds, "attempts": len(began) - 1}
                 return replace(outcome, details={**outcome.details, **told})
-            if len(began) > self.settings.attempts:
+            if isinstance(outcome, _Lost):
+                return self._lose(request, outcome, len(began) - 1)
+            attempts = min(self.settings.attempts, outcome.most or self.settings.attempts)
+            if len(began) > attempts:
                 silent = self._last_success < began[-2]
                 if (outcome.gone or outcome.limited) and silent:
-                    self._halt(self._gone(outcome))
+                    self._halt(self._gone(outcome, attempts))
                     return None
                 if not outcome.limited:
-                    return self._lose(request, outcome)
+                    lost = _Lost(outcome.reason, outcome.said, self._gone(outcome, attempts))
+                    return self._lose(request, lost, len(began) - 1)
             await self._back_off(outcome, len(began) - 1)
 
-    def _lose(self, request: Request, outcome: _Again) -> Reply | None:
-        """Give one call up; stop when several in a row are lost."""
-        self._lost += request.key not in self.lost_before
-        if self._lost >= LOST_IN_A_ROW:
-            self._halt(self._gone(outcome))
+    def _lose(self, request: Request, lost: _Lost, attempts: int) -> Reply | None:
+        """Give one call up; stop when several in a row are lost, or the address is to blame."""
+        new = request.key not in self.lost_before
+        self._lost += new
+        first = lost.at_once and new and self._last_success == -math.inf
+        if self._lost >= LOST_IN_A_ROW or first:
+            self._halt(lost.stop or self._faults(lost))
             return None
-        return Reply(None, outcome.reason, details={"attempts": self.settings.attempts})
+        said = {"said": lost.said} if lost.said else {}
+        return Reply(None, lost.reason, details={"attempts": attempts, **said})
 
-    def _gone(self, outcome: _Again) -> DataError:
+    def _gone(self, outcome: _Again, attempts: int) -> DataError:
+        where = shown(self.settings.base_url) or "(default address)"
         return DataError(
-            f"The server {shown(self.settings.base_url) or '(default address)'} does not answer: "
-            f"{outcome.reason}, {self.settings.attempts} times. All answers are kept; "
+            f"The server {where} does not answer: {outcome.reason}, {attempts} "
+            f"times{_quoted(outcome.said)}. All answers are kept; "
             "run the same command to go on when it is back."
+        )
+
+    def _faults(self, lost: _Lost) -> DataError:
+        return DataError(
+            f"{self.address} sends no replies: {lost.reason}{_quoted(lost.said)}. "
+            "All answers are kept and nothing is settled by this; "
+            "run the same command to go on when it is mended."
+        )
+
+    def _wrong_address(self, what: str, said: str) -> DataError:
+        return DataError(
+            f"{self.address} answers with {what}{_quoted(said)}. Is `base_url` right? It ends "
+            "where /chat/completions begins, usually in /v1. Nothing is settled by this; all "
+            "answers are kept."
         )
 
     async def _gate(self) -> None:
@@ -469,41 +549,66 @@ class ChatExecutor:
 
     async def _call(
         self, client: AsyncOpenAI, request: Request
-    ) -> Reply | _Again | RetrievalQualityError:
+    ) -> Reply | _Again | _Lost | RetrievalQualityError:
         try:
-            # the client's own `create` spends half its time on checking the types of messages
-            response = await client.post(
-                "/chat/completions", cast_to=httpx2.Response, body=body_of(request)
-            )
+            # one limit for all of it: the client's own begins anew with every byte that comes
+            async with asyncio.timeout(self.settings.timeout or None):
+                # the client's own `create` spends half its time on checking types of messages
+                response = await client.post(
+                    "/chat/completions", cast_to=HttpxBinaryResponseContent, body=body_of(request)
+                )
+        except TimeoutError:
+            return _Again(f"no reply within {self.settings.timeout:g} s")
         except APIConnectionError as error:
             cause = type(error.__cause__).__name__
-            gone = cause in ("ConnectError", "ConnectTimeout")
+            gone = cause in ("ConnectError", "ConnectTimeout", "ProxyError")
             if isinstance(error, APITimeoutError) and not gone:
                 return _Again(f"no reply within {self.settings.timeout:g} s")
-            return _Again(f"no connection ({cause})", gone=gone)
+            if cause == "UnsupportedProtocol":
+                return UsageError(f"`base_url` cannot be used: {error.__cause__}.")
+            said = self._blotted(replies.words(str(error.__cause__)))
+            return _Again(f"no connection ({cause})", gone=gone, said=said)
         except APIStatusError as error:
-            return self._refusal(error, request)
-        return self._reply(request, response.text)
+            raw = self._blotted(error.response.content.decode(errors="replace"))
+            return self._refusal(error.status_code, error.response.headers, raw, request)
+        return self._reply(request, response.content.decode(errors="replace"), response.response)
 
     # ----------------------------------------------------------------- what came back
 
-    def _reply(self, request: Request, raw: str) -> Reply:
+    def _reply(
+        self, request: Request, raw: str, response: Any
+    ) -> Reply | _Again | _Lost | RetrievalQualityError:
         raw = self._blotted(raw)
-        try:
-            body = json.loads(raw)
-        except ValueError:
-            return self._charged(request, Reply(None, "not JSON", raw=raw), {})
-        reply = read_body(body, request.limit)
-        usage = body.get("usage") if isinstance(body, dict) else None
-        named = {"served_model": body.get("model")} if isinstance(body, dict) else {}
-        told = {"base_url": shown(self.settings.base_url), **named}
+        reply = replies.read(raw, request.limit)
+        if isinstance(reply, replies.Fault):
+            return self._fault(reply, response.headers, raw, request)
+        body = replies.parsed(raw)
+        usage = body.get("usage")
+        usage = usage if isinstance(usage, dict) else {}
+        served = body.get("model")
+        told: dict[str, Any] = {"base_url": shown(self.settings.base_url)}
+        if isinstance(served, str):
+            told["served_model"] = served
         reply = replace(reply, raw=raw, details=told)
-        return self._charged(request, reply, usage if isinstance(usage, dict) else {})
+        return reply if not (body["choices"] or usage) else self._charged(request, reply, usage)
+
+    def _fault(
+        self, fault: replies.Fault, headers: Mapping[str, str], raw: str, request: Request
+    ) -> Reply | _Again | _Lost | RetrievalQualityError:
+        """Tell what a body with HTTP 200 that is no reply means for this call and the others."""
+        if fault.status is not None or "quota" in fault.code:
+            return self._refusal(fault.status or 429, headers, raw, request, sent=200)
+        if fault.kind in ("page", "other"):
+            stop = self._wrong_address(fault.reason, fault.said)
+            return _Lost(fault.reason, fault.said, stop, at_once=fault.kind == "page")
+        return _Lost(fault.reason + _quoted(fault.said[:120]), fault.said, self._faults(
+            _Lost(fault.reason, fault.said)
+        ))  # fmt: skip
 
     def _charged(self, request: Request, reply: Reply, usage: Mapping[str, Any]) -> Reply:
         """Add tokens and cost; what the server does not say is charged at its upper bound."""
-        prompt = _count(usage.get("prompt_tokens"))
-        completion = _count(usage.get("completion_tokens"))
+        prompt = replies.count(usage.get("prompt_tokens"))
+        completion = replies.count(usage.get("completion_tokens"))
         estimated = not (prompt and completion)
         prompt = prompt or most_tokens(request)
         completion = completion or request.limit or len((reply.text or "").encode())
@@ -516,51 +621,180 @@ class ChatExecutor:
         )
 
     def _blotted(self, text: str) -> str:
-        return text.replace(self.key, "[key]") if len(self.key) >= 8 else text
+        if self._secret is None:
+            return text
+        text = text.replace(self.key, "[key]")
+        disguised = any(mark in text for mark in ("\\/", "\\u00", "\\U00", "%", "&#", '\\"'))
+        return self._secret.sub("[key]", text) if disguised else text
 
     def _refusal(
-        self, error: APIStatusError, request: Request
-    ) -> Reply | _Again | RetrievalQualityError:
-        """Tell what may pass, what concerns this request only, and what stops everything."""
-        status = error.status_code
-        body = error.body if isinstance(error.body, dict) else {}
-        code = f"{error.code or ''} {error.type or ''}".strip()
-        message = self._blotted(str(body.get("message") or error.message))[:300]
-        if status in (401, 403):
-            return UsageError(
-                f"The server refuses the key (HTTP {status}): check OPENAI_API_KEY and what it "
-                "may use. Nothing more was asked."
-            )
-        if status == 402 or "insufficient_quota" in code or "billing" in code:
-            return DataError(
-                f"The quota is exhausted (HTTP {status}, {code or 'payment required'}): this is no "
-                "rate limit and does not pass by waiting. All answers are kept; top up and run "
-                "the same command to go on."
-            )
-        if status in (408, 409, 429) or status >= 500:
-            return self._pause(error)
-        if status == 404:
-            return UsageError(f"The server does not know {request.model!r} (HTTP 404): {message}")
-        raw = self._blotted(error.response.text)
-        if status == 413 or _is_too_long(code, message):
-            return Reply(None, "context too long for the model", True, raw)
-        parameter = _refused_parameter(error.param, message, request)
-        if parameter is not None:
-            return UsageError(_advice(parameter, self.settings, message))
-        return Reply(None, f"refused by the server (HTTP {status} {code})".strip(), raw=raw)
+        self,
+        status: int,
+        headers: Mapping[str, str],
+        raw: str,
+        request: Request,
+        sent: int | None = None,
+    ) -> Reply | _Again | _Lost | RetrievalQualityError:
+        """Tell what may pass, what concerns this request only, and what stops everything.
 
-    def _pause(self, error: APIStatusError) -> _Again | DataError:
-        status = error.status_code
-        wait = retry_after(error.response.headers, time.time())
-        reason = "rate limited (HTTP 429)" if status == 429 else f"server error (HTTP {status})"
+        `sent` is the status of a response whose body names another one.
+        """
+        try:
+            body = replies.parsed(raw)
+        except ValueError:
+            body = {}
+        code = replies.error_code(body)[1]
+        said = replies.words(raw)
+        http = f"HTTP {status}" if sent is None else f"error {status} in a body with HTTP {sent}"
+        if status in (401, 403, 407):
+            whose = "proxy" if status == 407 else "server"
+            return UsageError(
+                f"The {whose} refuses the key ({http}): check OPENAI_API_KEY and what it "
+                f"may use{_quoted(said)}. Nothing more was asked."
+            )
+        if status == 402 or re.search(r"insufficient_quota|billing", f"{code} {said}"):
+            return DataError(
+                f"The quota is exhausted ({http}, {code or 'payment required'}): this is no "
+                f"rate limit and does not pass by waiting{_quoted(said)}. All answers are kept; "
+                "top up and run the same command to go on."
+            )
+        if status < 400:
+            place = shown(str(headers.get("location") or "")) or "another place"
+            return UsageError(
+                f"{self.address} sends its callers on to {place} ({http}): a key is not sent "
+                "there unasked. Give the right `base_url`."
+            )
+        passing = status in (408, 409, 425, 429) or (status >= 500 and status not in (501, 505))
+        told = headers.get("x-should-retry") if sent is None else None
+        if told == "true" or (passing and told != "false"):
+            return self._pause(status, http, headers, said, sent)
+        named = rf"(?<!\w){re.escape(request.model)}(?!\w)"
+        if status == 404 and (re.search(named, said) or re.search(r"\bmodel", f"{code} {said}")):
+            return UsageError(f"The server does not know {request.model!r} ({http}): {said}")
+        if status in (404, 405, 410):
+            return UsageError(
+                f"There is no {self.address} ({http}){_quoted(said)}. `base_url` ends where "
+                "/chat/completions begins, usually in /v1."
+            )
+        if status == 413 or _is_too_long(code, said):
+            return Reply(None, "context too long for the model", True, raw)
+        if re.search(r"content_(filter|policy)|responsible_?ai", f"{code} {said}", re.IGNORECASE):
+            return Reply(None, "filtered", True, raw)
+        parameter = _refused_parameter(body, said, request)
+        if parameter is not None:
+            return UsageError(_advice(parameter, self.settings, said))
+        reason = f"refused by the server ({http})"
+        return _Lost(reason + _quoted(said[:120]), said, self._faults(_Lost(reason, said)))
+
+    def _pause(
+        self, status: int, http: str, headers: Mapping[str, str], said: str, sent: int | None
+    ) -> _Again | DataError:
+        wait = retry_after(headers, time.time())
+        reason = f"rate limited ({http})" if status == 429 else f"server error ({http})"
         if wait is not None and wait > self.settings.max_wait:
             back = datetime.now(UTC) + timedelta(seconds=min(wait, 1e8))
             return DataError(
                 f"{reason}: the server asks to wait {wait:g} s, longer than `max_wait` "
-                f"({self.settings.max_wait:g} s). All answers are kept; run the same command "
-                f"after {back:%Y-%m-%d %H:%M:%S} UTC to go on."
+                f"({self.settings.max_wait:g} s){_quoted(said)}. All answers are kept; run the "
+                f"same command after {back:%Y-%m-%d %H:%M:%S} UTC to go on."
             )
-        return _Again(reason, wait, status == 429)
+        most = FEW if sent == 200 else None
+        return _Again(reason, wait, status == 429, said=said, most=most)
+
+
+def _quoted(said: str) -> str:
+    return f"; it says: {said.rstrip('.')}" if said else ""
+
+
+def _written(key: str) -> re.Pattern[str] | None:
+    r"""Return a pattern for a key in every way that JSON, HTML and addresses may write it."""
+    if len(key) < 8:
+        return None
+    ways = [
+        rf"(?:\\*{re.escape(one)}|\\+u00{ord(one):02x}|%{ord(one):02x}|&#0*{ord(one)};"
+        rf"|&#x0*{ord(one):x};)"
+        for one in key
+    ]
+    return re.compile("".join(ways) + "|" + re.escape(quote(key, safe="")), re.IGNORECASE)
+
+
+# --------------------------------------------------------------------------- proxies
+
+
+def proxy_of(base_url: str, proxies: Mapping[str, str]) -> str | None:
+    """Return the proxy that an address is to be asked through, None for none.
+
+    Parameters
+    ----------
+    base_url : str
+        The server.
+    proxies : mapping
+        As ``urllib.request.getproxies()`` gives them: by scheme, ``all`` and ``no``.
+
+    Examples
+    --------
+    >>> proxies = {"all": "socks5://proxy:1080", "no": "inside.example,10.0.0.0/8"}
+    >>> proxy_of("https://llm.example/v1", proxies)
+    'socks5://proxy:1080'
+    >>> proxy_of("http://a.inside.example/v1", proxies) is proxy_of("http://10.1.2.3", proxies)
+    True
+    >>> proxy_of("http://localhost:8081/v1", proxies) is None
+    True
+    """
+    parts = urlsplit(base_url)
+    host = parts.hostname or ""
+    found = proxies.get(parts.scheme) or proxies.get("all")
+    if not found or host == "localhost" or proxy_bypass_environment(host, dict(proxies)):
+        return None
+    if parts.port and proxy_bypass_environment(f"{host}:{parts.port}", dict(proxies)):
+        return None
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return found if "://" in found else f"http://{found}"
+    for one in proxies.get("no", "").split(","):
+        try:
+            if address in ipaddress.ip_network(one.strip(), strict=False):
+                return None
+        except ValueError:
+            continue
+    if address.is_loopback:  # a proxy elsewhere could not reach this machine
+        return None
+    return found if "://" in found else f"http://{found}"
+
+
+def http_client(base_url: str, timeout: float) -> Any:
+    """Make the HTTP client for one server, with the proxy that the environment names for it.
+
+    A server on this machine is asked directly. Redirects are not followed: a key goes where it
+    was meant to go, and nowhere else.
+
+    Raises
+    ------
+    UsageError
+        The proxy cannot be used.
+    """
+    proxy = proxy_of(base_url, getproxies())
+    own_certificates = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
+    try:
+        return DefaultAsyncHttpxClient(
+            proxy=proxy,
+            trust_env=False,
+            follow_redirects=False,
+            timeout=timeout or None,
+            verify=ssl.create_default_context() if own_certificates else True,
+        )
+    except ImportError:
+        _refuse_proxy(proxy, "is a SOCKS proxy, which needs the package socksio: install it")
+    except ValueError:
+        _refuse_proxy(proxy, "is none that can be used (http, https, socks5, socks5h)")
+
+
+def _refuse_proxy(proxy: str | None, why: str) -> NoReturn:
+    raise UsageError(
+        f"The proxy {shown(proxy)} that the environment names (ALL_PROXY, HTTP_PROXY, "
+        f"HTTPS_PROXY) {why}, or name the server in NO_PROXY."
+    )
 
 
 def body_of(request: Request) -> dict[str, Any]:
@@ -574,66 +808,6 @@ def body_of(request: Request) -> dict[str, Any]:
     named = {"model": request.model, "messages": request.messages}
     sent = {name: value for name, value in request.parameters.items() if name != "extra_body"}
     return {**named, **sent, **request.parameters.get("extra_body", {})}
-
-
-def read_body(body: Any, limit: int | None) -> Reply:
-    """Read a chat completion: an answer only if it is whole, unfiltered and not empty.
-
-    Parameters
-    ----------
-    body : object
-        The parsed JSON of the reply.
-    limit : int or None
-        The token limit it was asked with, for the reason of a cut.
-
-    Returns
-    -------
-    Reply
-        Text, reason and whether asking again is of no use.
-
-    Examples
-    --------
-    >>> whole = {"choices": [{"message": {"content": "Yes."}, "finish_reason": "stop"}]}
-    >>> read_body(whole, 9).reason is None
-    True
-    >>> cut = {"choices": [{"message": {"content": "Y"}, "finish_reason": "length"}]}
-    >>> read_body(cut, 9).reason
-    'truncated at 9 tokens'
-    >>> read_body({"choices": []}, 9).reason
-    'no choices'
-    """
-    choices = body.get("choices") if isinstance(body, dict) else None
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        return Reply(None, "no choices")
-    finish = choices[0].get("finish_reason")
-    message = choices[0].get("message")
-    message = message if isinstance(message, dict) else {}
-    text = _content(message.get("content"))
-    if finish == "content_filter":
-        return Reply(text, "filtered", final=True)
-    if message.get("refusal"):
-        return Reply(text or _content(message["refusal"]), "refused", final=True)
-    if finish == "length":
-        return Reply(text, f"truncated at {limit or 'the model limit of'} tokens", final=True)
-    if not text or not text.strip():
-        return Reply(text, "empty" if message else "no message")
-    return Reply(text)
-
-
-def _count(value: object) -> int:
-    """Return a number of tokens as the server gave it, 0 where it is none."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
-def _content(content: Any) -> str | None:
-    """Return the text of a message; some servers send it as a list of parts.
-
-    Halves of characters, which no file can hold, become question marks.
-    """
-    if isinstance(content, list):
-        parts = [part.get("text") for part in content if isinstance(part, dict)]
-        content = "".join(part for part in parts if isinstance(part, str))
-    return content.encode(errors="replace").decode() if isinstance(content, str) else None
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
@@ -685,12 +859,14 @@ def _is_too_long(code: str, message: str) -> bool:
     return re.search(words, message, re.IGNORECASE) is not None
 
 
-def _refused_parameter(param: str | None, message: str, request: Request) -> str | None:
+def _refused_parameter(body: Any, message: str, request: Request) -> str | None:
     """Return the parameter of ours that a 400 is about, under the name it was sent by."""
     sent = [name for name in request.parameters if name != "extra_body"]
     sent += list(request.parameters.get("extra_body", {}))
+    inner = body.get("error", body) if isinstance(body, dict) else {}
+    param = inner.get("param") if isinstance(inner, dict) else None
     if param:
-        return next((name for name in sent if param.split(".")[0] == name), None)
+        return next((name for name in sent if str(param).split(".")[0] == name), None)
     return next((name for name in sent if re.search(rf"\b{re.escape(name)}\b", message)), None)
 
 

@@ -5,22 +5,40 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import pstdev
 from typing import Any
 
 from retrieval_quality.errors import DataError, UsageError
+from retrieval_quality.outputs import placing
 from retrieval_quality.pipeline import client, prompts
-from retrieval_quality.pipeline.answer import Asking, Written, without_thoughts, written
+from retrieval_quality.pipeline.answer import (
+    Asking,
+    Written,
+    check_again,
+    declines,
+    unfinished,
+    unfinished_name,
+    written,
+)
 from retrieval_quality.pipeline.client import Estimate, Executor, Tally
-from retrieval_quality.pipeline.files import existing, read_json, working, write_json, write_records
+from retrieval_quality.pipeline.files import (
+    existing,
+    read_json,
+    sha256_of,
+    working,
+    write_json,
+    write_records,
+)
 from retrieval_quality.pipeline.rows import Record, Row
 from retrieval_quality.pipeline.settings import Settings
-from retrieval_quality.pipeline.store import Reply, Request, Store
+from retrieval_quality.pipeline.store import Reply, Request, Store, canonical
+from retrieval_quality.pipeline.thoughts import without_thoughts
 
 MANIFEST = "grade.json"
 GRADED = "samples_graded.json"
@@ -56,18 +74,21 @@ def grade(
     folder: Path | str,
     settings: Settings,
     *,
-    output: str = "json_schema",
-    few_shot: bool = False,
+    output: str | None = None,
+    few_shot: bool | None = None,
     prompt: str | None = None,
-    repeats: int = 1,
+    repeats: int | None = None,
+    again: str | None = None,
     dry_run: bool = False,
     executor: Executor | None = None,
 ) -> Tally | Estimate:
     """Ask for the grade of every answer, resume where it stopped, and write the graded files.
 
     Rows whose answer, ideal answer or grade failed get the grade null and are counted by reason
-    in ``grade.json``; rows that were not asked yet are left out and counted as left. Controls are
-    graded too where `answer` made them.
+    in ``grade.json``, and so are rows whose ideal answer only declines. Controls are graded too
+    where `answer` made them. The files are written when every row has been asked and at least one
+    was graded, both at once; until then what was there stays. A file that was not made from this
+    folder's store is never replaced.
 
     Parameters
     ----------
@@ -82,10 +103,12 @@ def grade(
     few_shot : bool
         Put eight worked examples before the case; small judges need them.
     prompt : str, optional
-        Another prompt by name.
+        Another prompt by name, or a YAML file of one's own.
     repeats : int
         Ask the same question so often; the first grade counts, the others show how much the
-        judge varies.
+        judge varies. Once by default.
+    again : {'', 'failed'}
+        ``failed`` asks for every grade once more that came back as none or unreadable.
     dry_run : bool
         Only say what it would take; answers not written yet are taken at their longest.
     executor : Executor, optional
@@ -98,36 +121,40 @@ def grade(
     Raises
     ------
     DataError, UsageError
-        As `retrieval_quality.pipeline.client.ask`; or the folder has no answers.
+        As `retrieval_quality.pipeline.client.ask`; the folder has no answers, or not all; nothing
+        was graded; a file is in the way that this store did not make.
     """
+    output, repeats = output or OUTPUTS[0], 1 if repeats is None else repeats
+    check_again(again)
     if output not in OUTPUTS:
         raise UsageError(f"`output` is {output!r}: {', '.join(OUTPUTS)}.")
-    if not isinstance(repeats, int) or repeats < 1:
+    if not isinstance(repeats, int) or isinstance(repeats, bool) or repeats < 1:
         raise UsageError(f"`repeats` is {repeats!r}: give a whole number of at least 1.")
-    name = prompt or (PROMPT_WITH_EXAMPLES if few_shot else PROMPT)
+    rubric = prompts.load(prompt or (PROMPT_WITH_EXAMPLES if few_shot else PROMPT))
+    rubric.check(("query", "ideal", "answer"), ("format",))
     folder = existing(folder)
-    rubric = prompts.load(name)
     with (
         nullcontext() if dry_run else working(folder, "pipeline grade"),
         Store((asking := Asking.of(folder)).folder) as store,
     ):
         judging = Judging(asking, settings, rubric, output, repeats)
+        useless = judging.useless(store) if again else frozenset()
         if dry_run:
-            return client.estimate(judging.requests(store, guess=True), store, settings)
+            return client.estimate(judging.requests(store, guess=True), store, settings, useless)
         settings.price()
-        write_json(folder / MANIFEST, judging.manifest())
-        total = repeats * sum(1 for _ in judging.asking.rows())
-        try:
-            return client.ask(
+        judging.check_place(store)
+        with unfinished(folder / MANIFEST, judging.manifest(), store):
+            tally = client.ask(
                 judging.requests(store),
                 store,
                 settings,
                 stage="grade",
-                total=total,
+                total=repeats * sum(1 for _ in judging.asking.rows()),
                 executor=executor,
+                again=useless,
             )
-        finally:
             judging.export(store)
+    return tally
 
 
 def export(folder: Path | str) -> Record:
@@ -146,13 +173,13 @@ def export(folder: Path | str) -> Record:
     Raises
     ------
     DataError
-        Nothing was graded yet.
+        Grading has not finished yet, or a file is in the way that this store did not make.
     """
     folder = existing(folder)
-    with working(folder, "pipeline export"):
+    with working(folder, "pipeline export"), Store(folder) as store:
         judging = Judging.of(folder)
-        with Store(folder) as store:
-            return judging.export(store)
+        judging.check_place(store)
+        return judging.export(store)
 
 
 @dataclass
@@ -210,35 +237,52 @@ class Judging:
         self._head = prompt.head(self._format, _SHOWN[output].format)
 
     @classmethod
-    def of(cls, folder: Path) -> Judging:
+    def of(cls, folder: Path, *, latest: bool = False) -> Judging:
         """Make the judging that a folder's manifest records.
+
+        Parameters
+        ----------
+        folder : Path
+            The pipeline folder.
+        latest : bool
+            Also one that has not finished, if there is one.
 
         Raises
         ------
         DataError
-            Nothing was graded yet, or the prompt has changed since.
+            Grading has not finished yet, or the prompt or the answers have changed since.
         """
         path = folder / MANIFEST
+        if latest and unfinished_name(path).is_file():
+            path = unfinished_name(path)
         if not path.is_file():
-            raise DataError(f"There is no {path}: make it by `pipeline grade`.")
+            begun = "finish" if unfinished_name(path).is_file() else "make"
+            raise DataError(f"There is no {path}: {begun} it by `pipeline grade`.")
         told = read_json(path)
-        prompt = prompts.load(told["prompt"].partition("@")[0])
+        prompt = prompts.recorded(told)
         if prompt.version != told["prompt"]:
             raise DataError(
                 f"The grades in {folder} were asked for with {told['prompt']}, which has changed "
                 f"to {prompt.version}: run `pipeline grade` again."
             )
         settings = Settings.from_mapping(told["settings"])
-        return cls(Asking.of(folder), settings, prompt, told["output"], told["repeats"])
+        asking = Asking.of(folder)
+        if "answers" in told and _same(told["answers"]) != _same(asking.manifest()):
+            raise DataError(
+                f"The grades in {folder} are of other answers than those that "
+                "`pipeline answer` has made since: run `pipeline grade` again."
+            )
+        return cls(asking, settings, prompt, told["output"], told["repeats"])
 
     def manifest(self) -> Record:
         """Return all that determines the grades."""
         return {
             "stage": "grade",
             "settings": self.settings.recorded(),
-            "prompt": self.prompt.version,
+            **self.prompt.manifest(),
             "output": self.output,
             "repeats": self.repeats,
+            "answers": self.asking.manifest(),
         }
 
     def request(self, query: str, ideal: str, answer: str, repeat: int = 0) -> Request:
@@ -288,17 +332,74 @@ class Judging:
                 result.grade, result.reason = verdict.grade, verdict.reason
         return result
 
+    def useless(self, store: Store) -> set[str]:
+        """Return the keys of replies that are there and hold no grade."""
+        keys: set[str] = set()
+        for row in self.asking.rows():
+            ideal, answer = (one.text for one in self.answers(store, row))
+            for repeat in range(self.repeats) if ideal and answer else ():
+                key = self.request(self.asking.query(row), str(ideal), str(answer), repeat).key
+                reply = store.get(key)
+                if reply is not None and read_reply(reply, str(answer)).grade is None:
+                    keys.add(key)
+        return keys
+
+    def check_place(self, store: Store) -> None:
+        """Refuse to replace files of grades that were not made from this folder's store.
+
+        Raises
+        ------
+        UsageError
+            One is there; nothing was changed.
+        """
+        before = self.asking.folder / MANIFEST
+        # files from before there was such a record: a manifest of theirs, and paid grades
+        old = before.is_file() and "answers" not in read_json(before)
+        for name in FILES:
+            path = self.asking.folder / name
+            ours = not path.exists() or store.made_file(name, sha256_of(path))
+            if not ours and not (old and store.spent("grade").calls):
+                raise UsageError(
+                    f"{path} is there and was not made from this folder's store, or was changed "
+                    "since; nothing was asked or changed: move it away, or use another folder."
+                )
+
     def export(self, store: Store) -> Record:
-        """Write the files in the published form, and the counts into the manifest."""
+        """Write the files in the published form, both at once, and the counts into the manifest.
+
+        Raises
+        ------
+        DataError
+            Rows are left, or none has a grade; nothing was written then.
+        """
         folder = self.asking.folder
-        counts = {"graded": self._export(store, folder / GRADED, control=False)}
-        if self.asking.controls:
-            counts["controls"] = self._export(store, folder / CONTROLS, control=True)
+        wanted = {"graded": GRADED, **({"controls": CONTROLS} if self.asking.controls else {})}
+        counts: Record = {}
+        with ExitStack() as stack:
+            for part, name in wanted.items():
+                path = stack.enter_context(placing(folder / name))
+                counts[part] = self._export(store, path, control=part == "controls")
+                store.note_file(name, sha256_of(path))
+            self._check_counts(counts["graded"])
+        for name in set(FILES) - set(wanted.values()):
+            (folder / name).unlink(missing_ok=True)  # of an earlier run, see `check_place`
         told = {**self.manifest(), "counts": counts, "spent": store.spent("grade").as_dict()}
         if self.repeats > 1:
             told["agreement"] = self.agreement(store)
         write_json(folder / MANIFEST, told)
         return counts
+
+    def _check_counts(self, counts: Record) -> None:
+        kept = f"{GRADED} was not touched; all replies are kept"
+        if counts["left"]:
+            raise DataError(
+                f"{counts['left']} rows have no answer or no grade yet: finish `pipeline answer`, "
+                f"then run `pipeline grade` again. {kept}."
+            )
+        if not counts["graded"]:
+            reasons = list(counts["ungraded_by_reason"].items())[:3]
+            told = ", ".join(f"{reason} ({n})" for reason, n in reasons) or "there are no rows"
+            raise DataError(f"Nothing was graded: {told}. {kept}.")
 
     def _export(self, store: Store, path: Path, *, control: bool) -> Record:
         counts = Counts()
@@ -344,9 +445,12 @@ class Counts:
     def __init__(self) -> None:
         self.graded = self.left = 0
         self.ungraded: Counter[str] = Counter()
+        self.declined: Counter[str] = Counter()
 
     def add(self, one: Graded) -> bool:
         """Count a row; True where it is finished, with a grade or without."""
+        if declines(one.ideal.text):
+            self.declined[one.row.id] += 1
         if one.left:
             self.left += 1
         elif one.grade is None:
@@ -356,7 +460,11 @@ class Counts:
         return not one.left
 
     def as_dict(self) -> Record:
-        """Return the counts for a manifest: ``rows`` are the graded and the ungraded."""
+        """Return the counts for a manifest: ``rows`` are the graded and the ungraded.
+
+        ``ideal_declines`` flags the rows whose ideal answer only says that there is none: a grade
+        against it says little. Their number, and the ids they belong to.
+        """
         ungraded = sum(self.ungraded.values())
         by_reason = dict(self.ungraded.most_common())
         return {
@@ -365,7 +473,19 @@ class Counts:
             "ungraded": ungraded,
             "ungraded_by_reason": by_reason,
             "left": self.left,
+            "ideal_declines": {"rows": self.declined.total(), "ids": sorted(self.declined)},
         }
+
+
+def _same(answers: Record) -> str:
+    """Return what of an answering's manifest determines the answers, as text to compare."""
+    settings = {
+        name: one
+        for name, one in answers["settings"].items()
+        if name not in ("base_url", "max_tokens")
+    }
+    kept = {name: one for name, one in answers.items() if name not in ("finished", "spent")}
+    return canonical({**kept, "settings": settings})
 
 
 # --------------------------------------------------------------------------- reading a grade
@@ -383,7 +503,21 @@ _FENCE = re.compile(r"```[a-z]*\s*(.*?)\s*```", re.DOTALL | re.IGNORECASE)
 _OBJECT = re.compile(r"\{[^{}]*\}")
 _QUOTATION = re.compile(r"\"[^\"\n]*\"|“[^”]*”|«[^»]*»|(?<!\w)'[^'\n]*'(?!\w)|‘[^’]*’|`[^`\n]*`")
 _STATED = re.compile(r"\bgrade\b(?:\s+(?:is|of|would be))?\s*[:=]?[\s*_]*([^\s*_]+)", re.IGNORECASE)
-_LAST = re.compile(r"\bgrade\b(?:\s+is)?\s*[:=]\s*[\s*_]*([^\s*_]+?)[.\s*_]*$", re.IGNORECASE)
+_LAST = re.compile(
+    r"(?:^|(?<=[.!?;\n]))[\s*_#>\-]*(?:(?:so|thus|hence|therefore|overall|finally),?\s+)?"
+    r"(?:(?:the|my|final|overall|resulting)\s+)*"
+    r"grade(?:[\s*_]+is)?[\s*_]*[:=]\s*[\s*_]*([^\s*_]+?)[.\s*_]*$",
+    re.IGNORECASE,
+)
+_NEGATION = re.compile(
+    r"\b(?:not|never|no|neither|nor|cannot|without|hardly|nobody|nothing)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+_AWAITS = re.compile(
+    r"\b(?:give|given|say|call|assign|award|deserves?|be|is|a|an|the|as|of|to|for|with|write|reply"
+    r"|answer)[\s:*_]*$",
+    re.IGNORECASE,
+)
 
 
 def read_reply(reply: Reply, answer: str = "") -> Verdict:
@@ -409,11 +543,12 @@ def read_reply(reply: Reply, answer: str = "") -> Verdict:
 def read_grade(text: str, answer: str = "") -> Verdict:
     """Read a grade strictly: one whole number from 1 to 5, stated once as the verdict.
 
-    A verdict is the whole reply (``4``, ``Grade: 4``, ``{"grade": 4}``, fenced or not), or its
-    end after other words. Thinking in ``<think>`` before it is cut off. Two different verdicts
-    are none; statements inside quotation marks do not count. Where other words stand before it, a
-    verdict that the graded answer contains word for word does not count either: it may be an
-    echo. ASCII digits only; a boolean is no number.
+    A verdict is the whole reply (``4``, ``4.0``, ``Grade:4``, ``{"grade": 4}``, fenced or not), or
+    a sentence of its own at the end of other words. Thinking before it is cut off. Two different
+    verdicts are none, and none is what is said within a sentence ("I would not give grade: 4") or
+    inside quotation marks. Where other words stand before it, a verdict that the graded answer
+    contains word for word does not count either: it may be an echo. ASCII digits only; a boolean
+    is no number.
 
     Parameters
     ----------
@@ -436,6 +571,8 @@ def read_grade(text: str, answer: str = "") -> Verdict:
     Verdict(grade=None, reason='two different grades')
     >>> read_grade("Grade: 4/5").reason
     'not a whole number from 1 to 5'
+    >>> read_grade("I would not give grade: 4").reason
+    'no grade at the end'
     """
     bare = without_thoughts(text)
     if bare is None:
@@ -445,18 +582,18 @@ def read_grade(text: str, answer: str = "") -> Verdict:
     bare = _FENCE.sub(r"\1", bare).strip().strip("*_ \n")
     if "{" in bare:
         return _from_objects(bare, answer)
-    if re.fullmatch(r"[^\s]+", bare) or re.fullmatch(r"[\d\s.,/]+", bare):
+    one_word = re.fullmatch(r"[^\s]+", bare) and _LAST.fullmatch(bare) is None
+    if one_word or re.fullmatch(r"[\d\s.,/]+", bare):
         return _whole(bare)
     return _from_words(bare, answer)
 
 
 def _whole(value: object) -> Verdict:
     """Take a whole number from 1 to 5, as number or text; nothing else."""
-    digits = value.strip().rstrip(".") if isinstance(value, str) else value
-    if isinstance(digits, str) and re.fullmatch(r"[1-5]", digits):
-        return Verdict(int(digits))
-    if isinstance(digits, int) and not isinstance(digits, bool) and 1 <= digits <= 5:
-        return Verdict(digits)
+    if isinstance(value, str) and re.fullmatch(r"[1-5](?:\.0*)?", value.strip()):
+        return Verdict(int(value.strip()[0]))
+    if isinstance(value, int | float) and not isinstance(value, bool) and value in (1, 2, 3, 4, 5):
+        return Verdict(int(value))
     return Verdict(None, "not a whole number from 1 to 5")
 
 
@@ -477,6 +614,9 @@ def _from_objects(text: str, answer: str) -> Verdict:
     if not found or text[found[-1].end() :].strip(" \n`.*"):
         return Verdict(None, "no grade at the end")
     verdicts = [_from_object(one.group()) for one in found]
+    lead = re.split(r"[.!?]\s|\n\s*\n", text[: found[-1].start()])[-1]
+    if _NEGATION.search(lead):
+        return Verdict(None, "no grade at the end")
     around = _OBJECT.sub(" ", text)
     verdicts += [
         _whole(one.group(1))
@@ -493,9 +633,12 @@ def _from_object(text: str) -> Verdict:
     if pairs is None:
         return Verdict(None, "not JSON")
     grades = [value for name, value in pairs if str(name).strip().lower() == "grade"]
+    others = [
+        value for name, value in pairs if re.search(r"[ _-]grade$|^grade[ _-]", str(name).lower())
+    ]
     if not grades:
         return Verdict(None, "no grade")
-    if len(grades) > 1:
+    if len(grades) > 1 or any(_whole(one).grade for one in others):
         return Verdict(None, "two grades in one object")
     return _whole(grades[0])
 
@@ -516,7 +659,9 @@ class _Pairs(list[tuple[Any, Any]]):
 def _python_pairs(text: str) -> list[tuple[Any, Any]] | None:
     """Read an object written with Python's True, None and quotes; doubled keys stay doubled."""
     try:
-        node = ast.parse(text, mode="eval").body
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the reply's own backslashes
+            node = ast.parse(text, mode="eval").body
         if not isinstance(node, ast.Dict):
             return None
         return [
@@ -524,7 +669,7 @@ def _python_pairs(text: str) -> list[tuple[Any, Any]] | None:
             for key, value in zip(node.keys, node.values, strict=True)
             if key is not None
         ]
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
 
 
@@ -534,16 +679,21 @@ def _unquoted(text: str) -> str:
 
 def _from_words(text: str, answer: str) -> Verdict:
     bare = _unquoted(text)
-    last = _LAST.search(bare)
-    if last is None:
-        return Verdict(None, "no grade at the end")
-    if bare[: last.start()].strip() and _echoes(last.group(), answer):
-        return Verdict(None, "the grade repeats words of the answer")
     stated = [
         _whole(one.group(1).rstrip(".,;:!)"))
         for one in _STATED.finditer(bare)
         if one.group(1)[0].isdigit()
     ]
+    last = _LAST.search(bare)
+    if last is None:
+        two = len({one.grade for one in stated if one.grade}) > 1
+        return Verdict(None, "two different grades" if two else "no grade at the end")
+    before = bare[: last.start()].rstrip(" \n*_#>-")
+    lead = "" if before[-1:] in (".", "!", "?") else re.split(r"[.!?]\s", before)[-1]
+    if _NEGATION.search(lead) and _AWAITS.search(lead):
+        return Verdict(None, "no grade at the end")
+    if bare[: last.start()].strip() and _echoes(last.group(), answer):
+        return Verdict(None, "the grade repeats words of the answer")
     return _one([_whole(last.group(1)), *stated])
 
 

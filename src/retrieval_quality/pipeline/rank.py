@@ -51,6 +51,9 @@ what lies below is noise. Two documents less than this apart count as tied.
 RULES_VERSION = 2
 """Raised when the same texts, models and settings would give another file or record."""
 
+PAGE = 65536
+"""Bytes of a page of the file of vectors: small beside one page, they fill it to the end."""
+
 CHUNK = 2048
 """Texts encoded and stored at a time: a run that is killed loses no more than these."""
 
@@ -388,11 +391,13 @@ class Vectors:
         self._path = path
         try:
             self._base = sqlite3.connect(path)
+            self._base.execute(f"pragma page_size = {PAGE}")  # of a file that is not there yet
             self._base.execute("pragma journal_mode = wal")
             self._base.execute("create table if not exists model (described text)")
+            # a row that a page does not hold whole spills over, and a vector would take a page
             self._base.execute(
-                "create table if not exists vectors (hash blob primary key, vector blob, "
-                "cut integer) without rowid"
+                "create table if not exists vectors (number integer primary key, "
+                "hash blob unique, vector blob, cut integer)"
             )
             columns = {row[1] for row in self._base.execute("pragma table_info(vectors)")}
             if "cut" not in columns:  # made before texts that are cut were counted
@@ -438,7 +443,7 @@ class Vectors:
         known = [None] * len(keys) if cut is None else [int(one) for one in cut]
         made = (v.astype("<f4").tobytes() for v in vectors)
         self._write(
-            "insert or replace into vectors values (?, ?, ?)",
+            "insert or replace into vectors (hash, vector, cut) values (?, ?, ?)",
             list(zip(keys, made, known, strict=True)),
         )
 

@@ -14,7 +14,7 @@ A configuration is YAML. Paths are relative to the file::
       model: local                      # and any other setting of settings.Settings
       base_url: http://127.0.0.1:8081/v1
       concurrency: 2
-      ideal: per-np
+      ideal: all                        # or per-np
       controls: [none, random, reversed]
     grade:
       model: local
@@ -55,7 +55,7 @@ _ANSWER = ("ideal", "prompt", "controls", "control_seed")
 _GRADE = ("output", "few_shot", "prompt", "repeats")
 
 
-def run(config: Path | str) -> Path:
+def run(config: Path | str, *, again: str | None = None) -> Path:
     """Run a configuration from the first stage to the last, or go on where it stopped.
 
     What is done already is found done and costs nothing: texts and rankings by their manifests,
@@ -66,6 +66,8 @@ def run(config: Path | str) -> Path:
     ----------
     config : path
         A configuration file; see the head of this module.
+    again : {'', 'failed'}
+        ``failed`` asks once more for every answer and grade that came back as none.
 
     Returns
     -------
@@ -83,14 +85,14 @@ def run(config: Path | str) -> Path:
     folder = Path(told["out"]).resolve()
     if not told["corpus"]:
         existing(folder)
-    if _fingerprint(told, folder) == _finished(folder):
+    if not again and _fingerprint(told, folder) == _finished(folder):
         return folder
     with working(folder, "pipeline run"):
-        _stages(told, folder)
+        _stages(told, folder, again)
     return folder
 
 
-def _stages(told: Mapping[str, Any], folder: Path) -> None:
+def _stages(told: Mapping[str, Any], folder: Path, again: str | None) -> None:
     """Go through the stages of a configuration."""
     _corpus(told["corpus"], folder)
     if "rank" in told:
@@ -99,9 +101,9 @@ def _stages(told: Mapping[str, Any], folder: Path) -> None:
         given = dict(told["rank"])
         rank.rank(folder, given.pop("embeddings"), **given)
     settings, more = _split(told["answer"], _ANSWER)
-    answering.answer(folder, settings, **more)
+    answering.answer(folder, settings, again=again, **more)
     settings, more = _split(told["grade"], _GRADE)
-    grading.grade(folder, settings, **more)
+    grading.grade(folder, settings, again=again, **more)
     with Store(folder) as store:
         if not store.open_failures():
             write_json(folder / MANIFEST, _fingerprint(told, folder))
@@ -127,8 +129,8 @@ def _version(manifest: Path) -> list[str]:
     if not manifest.is_file():
         return []
     told = read_json(manifest)
-    names = [told[name].partition("@")[0] for name in ("prompt", "closed_prompt") if name in told]
-    return [prompts.load(name).version for name in names]
+    names = [name for name in ("prompt", "closed_prompt") if name in told]
+    return [prompts.recorded(told, name).version for name in names]
 
 
 def _state(path: Path) -> list[int] | None:
@@ -199,9 +201,14 @@ def read_config(path: Path | str) -> dict[str, Any]:
 
 
 def _placed(section: Mapping[str, Any], base: Path) -> dict[str, Any]:
-    """Take a price table's path from the folder of the configuration."""
-    prices = section.get("prices")
-    return {**section, **({"prices": str(placed(prices, base))} if isinstance(prices, str) else {})}
+    """Take the paths of a price table and of a prompt from the folder of the configuration."""
+    prices, prompt = section.get("prices"), section.get("prompt")
+    own = isinstance(prompt, str) and prompt.endswith((".yml", ".yaml"))
+    return {
+        **section,
+        **({"prices": str(placed(prices, base))} if isinstance(prices, str) else {}),
+        **({"prompt": str(placed(str(prompt), base))} if own else {}),
+    }
 
 
 def _several(told: Mapping[str, Any], section: str) -> list[Any]:
@@ -311,17 +318,22 @@ def status(folder: Path | str) -> Record:
         if (folder / RANKED).is_file():
             told["ranked"] = sum(1 for _ in read_ranked(folder, texts))
             told["embeddings"] = _embeddings(folder)
-    if not (folder / answering.MANIFEST).is_file():
+    if not _begun(folder / answering.MANIFEST):
         return told
     with Store(folder) as store:
         told["spent"] = {stage: store.spent(stage).as_dict() for stage in ("answer", "grade")}
-        told["answer"] = _answered(Asking.of(folder), store)
-        if (folder / grading.MANIFEST).is_file():
-            judging = Judging.of(folder)
+        told["answer"] = _answered(Asking.of(folder, latest=True), store)
+        finished = (folder / answering.MANIFEST).is_file()
+        if finished and _begun(folder / grading.MANIFEST):
+            judging = Judging.of(folder, latest=True)
             told["graded"] = _graded(judging, store, control=False)
             if judging.asking.controls:
                 told["controls"] = _graded(judging, store, control=True)
     return told
+
+
+def _begun(manifest: Path) -> bool:
+    return manifest.is_file() or answering.unfinished_name(manifest).is_file()
 
 
 def _embeddings(folder: Path) -> Record | None:
@@ -393,6 +405,8 @@ def status_text(told: Mapping[str, Any]) -> str:
             f"{counts['left']} left"
         )
         lines += [f"  {reason}: {n}" for reason, n in counts["ungraded_by_reason"].items()]
+        declined = (counts.get("ideal_declines") or {}).get("rows")
+        lines += [f"  against an ideal answer that declines: {declined}"] if declined else []
     for stage, spent in (told.get("spent") or {}).items():
         tokens = f"{spent['prompt_tokens']} + {spent['completion_tokens']} tokens"
         unknown = f", {spent['unpriced']} calls without a price" if spent["unpriced"] else ""

@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from retrieval_quality.errors import UsageError
-from retrieval_quality.pipeline.store import Request
+from retrieval_quality.pipeline.store import Request, normal
 
 SENT = ("max_tokens", "temperature", "seed", "response_format")  # what may be left out or renamed
 
@@ -100,6 +100,11 @@ class Settings:
     progress: bool = True
 
     def __post_init__(self) -> None:
+        for one in fields(self):  # null is what is not given
+            if getattr(self, one.name) is None and one.default is not MISSING:
+                object.__setattr__(self, one.name, one.default)
+            elif getattr(self, one.name) is None and one.default_factory is not MISSING:
+                object.__setattr__(self, one.name, one.default_factory())
         if isinstance(self.omit, str):
             object.__setattr__(self, "omit", (self.omit,))
         if not self.model or not isinstance(self.model, str):
@@ -107,8 +112,8 @@ class Settings:
         for name in ("rename", "extra_body"):
             if not isinstance(getattr(self, name), Mapping):
                 raise UsageError(f"`{name}` must be names and values, such as {{name: value}}.")
-        if self.base_url is not None and not re.match(r"https?://[^/]", str(self.base_url)):
-            raise UsageError("`base_url` must begin with http:// or https:// and name a server.")
+        if self.base_url is not None:
+            check_address(self.base_url)
         for name in (*self.omit, *self.rename):
             if name not in SENT:
                 raise UsageError(
@@ -117,12 +122,28 @@ class Settings:
         for name in ("concurrency", "attempts", "max_tokens"):
             value = getattr(self, name)
             whole = isinstance(value, int) and not isinstance(value, bool)
+            if isinstance(value, float) and value.is_integer():
+                value, whole = int(value), True
+                object.__setattr__(self, name, value)
             if not (value is None and name == "max_tokens") and not (whole and value >= 1):
                 raise UsageError(f"`{name}` is {value!r}: give a whole number of at least 1.")
         for name in ("timeout", "back_off", "max_wait", "max_cost"):
             value = getattr(self, name)
             if value is not None and not (_is_number(value) and 0 <= value < math.inf):
                 raise UsageError(f"`{name}` is {value!r}: give a number of at least 0.")
+        if not (_is_number(self.temperature) and math.isfinite(self.temperature)):
+            raise UsageError(f"`temperature` is {self.temperature!r}: give a number.")
+        if not (_is_number(self.seed) and float(self.seed).is_integer()):
+            raise UsageError(f"`seed` is {self.seed!r}: give a whole number.")
+        if not isinstance(self.revision, str | int | float):
+            raise UsageError(f"`revision` is {self.revision!r}: give a word.")
+        if self.extra_body.get("stream"):
+            raise UsageError("`extra_body`: leave `stream` out; replies are read whole.")
+        object.__setattr__(self, "revision", str(self.revision))
+        object.__setattr__(self, "temperature", normal(self.temperature))
+        object.__setattr__(self, "seed", normal(self.seed))
+        sent = {name: one for name, one in self.extra_body.items() if one is not None}
+        object.__setattr__(self, "extra_body", normal(sent))
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> Settings:
@@ -189,6 +210,7 @@ class Settings:
             repeat=repeat,
             revision=self.revision,
             limit=None if "max_tokens" in self.omit else limit,
+            limit_name=self.rename.get("max_tokens", "max_tokens"),
         )
 
     def price(self) -> Price | None:
@@ -221,6 +243,41 @@ class Settings:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def check_address(base_url: object) -> None:
+    """Refuse what is no address of a server.
+
+    Raises
+    ------
+    UsageError
+        It does not begin with http:// or https://, has no host, a port that cannot be, or goes on
+        behind the place where ``/chat/completions`` begins.
+    """
+    text = str(base_url)
+    if not re.match(r"https?://[^/]", text):
+        raise UsageError("`base_url` must begin with http:// or https:// and name a server.")
+    try:
+        parts = urlsplit(text)
+        named = parts.hostname and (parts.port is None or parts.port > 0)
+    except ValueError:
+        named = False
+    if not named or re.search(r"[\s\x00-\x1f]", text):
+        raise UsageError(f"`base_url` {_harmless(text)} is no address: check name and port.")
+    if re.search(r"/(chat/)?completions/?$", parts.path):
+        raise UsageError(
+            "`base_url` ends before /chat/completions, usually in /v1: leave the rest out."
+        )
+
+
+def _harmless(address: str) -> str:
+    """Return an address that may be no address without what may be secret in it."""
+    return repr(re.sub(r"//[^/@]*@", "//", address).partition("?")[0])
+
+
+def address_of(base_url: str | None) -> str:
+    """Return the server's address: what is given, else ``OPENAI_BASE_URL``, else OpenAI's own."""
+    return base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
 
 
 def shown(base_url: str | None) -> str | None:

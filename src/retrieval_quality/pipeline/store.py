@@ -1,11 +1,17 @@
-"""Every request to a language model and its reply, kept once, in one SQLite file."""
+"""Every reply of a language model, kept once under the question's key, in one SQLite file.
+
+A question's texts are not kept: they follow from the folder's samples and the prompt. What is
+kept is the key, a hash of the messages, the reply with all that the server said around its text,
+and, once for all calls that share them, the model and the parameters.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -13,43 +19,75 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from retrieval_quality.errors import DataError, UsageError
+from retrieval_quality import outputs
+from retrieval_quality.errors import DataError
 
 FILE_NAME = "store.sqlite"
-LOCK_NAME = ".store.lock"
-MAX_TRIES = 3  # replies, one a run, that may come back empty or not JSON before it is left alone
+MAX_TRIES = 3  # replies, one a run, that may come back unusable before a question is left alone
+CUT = "truncated at"  # how the reason of a reply begins that reached its limit of tokens
+_VERSION = 2
 
-_TABLE = """
+_TABLES = """
+CREATE TABLE IF NOT EXISTS makers (
+  id INTEGER PRIMARY KEY, what TEXT NOT NULL UNIQUE
+);
 CREATE TABLE IF NOT EXISTS calls (
-  key TEXT PRIMARY KEY, stage TEXT NOT NULL, model TEXT NOT NULL, prompt TEXT NOT NULL,
-  request TEXT NOT NULL, text TEXT, reason TEXT, final INTEGER NOT NULL, tries INTEGER NOT NULL,
-  raw TEXT NOT NULL, details TEXT NOT NULL, prompt_tokens INTEGER NOT NULL,
+  key BLOB NOT NULL UNIQUE, stage TEXT NOT NULL, maker INTEGER NOT NULL, asked BLOB NOT NULL,
+  most INTEGER, text TEXT, reason TEXT, final INTEGER NOT NULL, tries INTEGER NOT NULL,
+  raw BLOB NOT NULL, place INTEGER NOT NULL, details TEXT NOT NULL, prompt_tokens INTEGER NOT NULL,
   completion_tokens INTEGER NOT NULL, estimated INTEGER NOT NULL, cost REAL, asked_at TEXT NOT NULL
-)
+);
+CREATE TABLE IF NOT EXISTS files (
+  name TEXT NOT NULL, sha256 TEXT NOT NULL, UNIQUE (name, sha256)
+);
 """
 _SAVE = """
-INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (key) DO UPDATE SET
-  text = excluded.text, reason = excluded.reason, final = excluded.final,
-  tries = tries + excluded.tries,
-  raw = excluded.raw, details = excluded.details,
+  maker = excluded.maker, most = excluded.most, text = excluded.text, reason = excluded.reason,
+  final = excluded.final, tries = tries + excluded.tries,
+  raw = excluded.raw, place = excluded.place, details = excluded.details,
   prompt_tokens = prompt_tokens + excluded.prompt_tokens,
   completion_tokens = completion_tokens + excluded.completion_tokens,
-  estimated = estimated + excluded.estimated, cost = cost + excluded.cost,
+  estimated = estimated + excluded.estimated,
+  cost = CASE WHEN cost IS NULL AND excluded.cost IS NULL THEN NULL
+    ELSE coalesce(cost, 0.0) + coalesce(excluded.cost, 0.0) END,
   asked_at = excluded.asked_at
 WHERE calls.reason IS NOT NULL
 """
+_READ = (
+    "text, reason, final, raw, place, prompt_tokens, completion_tokens, estimated, cost, details, "
+    "(SELECT what FROM makers WHERE id = maker)"
+)
+_OF_A_MAKER = ("base_url", "served_model")  # details that many calls share
 
 
 def canonical(value: object) -> str:
-    """Return JSON text that is the same for equal values, whatever the order of their keys.
+    """Return JSON text that is the same for equal values.
+
+    The order of keys says nothing, nor does it whether a whole number is written 1 or 1.0.
 
     Examples
     --------
-    >>> canonical({"b": 1, "a": [2.0, None]})
-    '{"a":[2.0,null],"b":1}'
+    >>> canonical({"b": 1.0, "a": [-0.0, 0.5, True, None]})
+    '{"a":[0,0.5,true,null],"b":1}'
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return json.dumps(normal(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def normal(value: Any) -> Any:
+    """Return a value of JSON with whole numbers as integers, all the way down.
+
+    Examples
+    --------
+    >>> normal({"temperature": 0.0, "top_k": [40.0, 0.5]})
+    {'temperature': 0, 'top_k': [40, 0.5]}
+    """
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < 2**53 else value
+    if isinstance(value, Mapping):
+        return {str(name): normal(one) for name, one in value.items()}
+    return [normal(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True)
@@ -72,6 +110,8 @@ class Request:
         The user's own word for which weights stand behind the name; may be empty.
     limit : int or None
         The greatest number of tokens the reply may have; None where no limit is sent.
+    limit_name : str
+        The parameter that sends it.
     """
 
     model: str
@@ -81,10 +121,14 @@ class Request:
     repeat: int = 0
     revision: str = ""
     limit: int | None = None
+    limit_name: str = "max_tokens"
 
     @cached_property
     def key(self) -> str:
         """Return the SHA-256 over all that determines the reply.
+
+        The limit of tokens is no part of it: an answer that ended by itself is the same under
+        every limit that lets it end, and one that was cut off is asked again under a higher one.
 
         Examples
         --------
@@ -94,9 +138,18 @@ class Request:
         True
         >>> one.key == Request("m", hello, "p", {"seed": 2, "temperature": 0}).key
         False
+        >>> same = {"seed": 1.0, "temperature": 0, "max_tokens": 9}
+        >>> one.key == Request("m", hello, "p", same).key
+        True
         """
-        parts = [self.model, self.revision, self.messages, self.prompt, self.parameters]
-        return hashlib.sha256(canonical([*parts, self.repeat]).encode()).hexdigest()
+        told = {name: one for name, one in self.parameters.items() if name != self.limit_name}
+        parts = [self.model, self.revision, self.messages, self.prompt, told, self.repeat]
+        return hashlib.sha256(canonical(parts).encode()).hexdigest()
+
+    @property
+    def asked(self) -> bytes:
+        """Return the SHA-256 of the messages alone."""
+        return hashlib.sha256(canonical(self.messages).encode()).digest()
 
 
 @dataclass(frozen=True)
@@ -154,12 +207,18 @@ class Store:
 
     A reply is on file the moment `save` returns (write-ahead log, one transaction each), so a
     killed process loses at most the calls that had no reply yet. Errors and refusals are kept
-    beside the answers, with their reason, and are never taken for answers.
+    beside the answers, with their reason, and are never taken for answers. A file of an earlier
+    version of this program is rewritten on opening; nothing in it is lost.
 
     Parameters
     ----------
     folder : path
         The pipeline folder; it must exist.
+
+    Attributes
+    ----------
+    saved : int
+        Replies that were written since it was opened.
 
     Raises
     ------
@@ -172,13 +231,61 @@ class Store:
         self.path = self.folder / FILE_NAME
         if not self.folder.is_dir():
             raise DataError(f"There is no folder {self.folder}: make it by `pipeline corpus`.")
+        self._makers: dict[str, int] = {}
+        self.saved = 0
         with self._said():
             self._database = sqlite3.connect(
                 self.path, timeout=30, isolation_level=None, check_same_thread=False
             )
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = NORMAL")
-            self._database.execute(_TABLE)
+            self._upgrade()
+
+    def _upgrade(self) -> None:
+        """Make the tables, or take over what an earlier version of this program wrote."""
+        (version,) = self._database.execute("PRAGMA user_version").fetchone()
+        if version > _VERSION:
+            raise DataError(f"{self.path} was written by a newer version of this program.")
+        if version == _VERSION:
+            return
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            columns = [row[1] for row in self._database.execute("PRAGMA table_info(calls)")]
+            if "request" in columns:
+                self._database.execute("ALTER TABLE calls RENAME TO calls_1")
+            for statement in _TABLES.split(";"):
+                self._database.execute(statement)
+            if "request" in columns:
+                self._take_over()
+                self._database.execute("DROP TABLE calls_1")
+            self._database.execute(f"PRAGMA user_version = {_VERSION}")
+            self._database.execute("COMMIT")
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        if "request" in columns:
+            self._database.execute("VACUUM")
+
+    def _take_over(self) -> None:
+        names = "stage, model, prompt, request, text, reason, final, tries, raw, details"
+        numbers = "prompt_tokens, completion_tokens, estimated, cost, asked_at"
+        rows = self._database.execute(  # answers last: they take the place of failures
+            f"SELECT {names}, {numbers} FROM calls_1 ORDER BY reason IS NULL, asked_at"
+        )
+        for stage, model, prompt, asked, text, reason, final, tries, raw, details, *used in rows:
+            told = json.loads(asked)
+            parameters = told["parameters"]
+            name = next((one for one in parameters if one.endswith("_tokens")), "max_tokens")
+            request = Request(
+                model, told["messages"], prompt, parameters, told["repeat"], told["revision"],
+                parameters.get(name), name,
+            )  # fmt: skip
+            prompt_tokens, completion_tokens, estimated, cost, asked_at = used
+            reply = Reply(
+                text, reason, bool(final), raw, prompt_tokens, completion_tokens, estimated, cost,
+                json.loads(details),
+            )  # fmt: skip
+            self._save(stage, request, reply, tries, asked_at)
 
     def __enter__(self) -> Store:
         return self
@@ -207,19 +314,10 @@ class Store:
         Raises
         ------
         UsageError
-            Another process is asking into the same folder.
+            Another process writes to the same folder.
         """
-        lock = sqlite3.connect(self.folder / LOCK_NAME, timeout=0, isolation_level=None)
-        try:
-            try:
-                lock.execute("BEGIN EXCLUSIVE")
-            except sqlite3.OperationalError as error:
-                raise UsageError(
-                    f"Another run is at work in {self.folder} ({error}): wait for it, or stop it."
-                ) from error
+        with outputs.sole_run(self.folder, "a run that asks a model"):
             yield
-        finally:
-            lock.close()
 
     def save(self, stage: str, request: Request, reply: Reply) -> None:
         """Write one reply; an answer that is already there is never replaced.
@@ -238,71 +336,102 @@ class Store:
         DataError
             The disk is full, or the file is damaged.
         """
-        asked = {
-            "messages": request.messages,
-            "parameters": request.parameters,
-            "repeat": request.repeat,
-            "revision": request.revision,
-        }
-        row = (
-            *(request.key, stage, request.model, request.prompt, canonical(asked)),
-            *(
-                reply.text,
-                reply.reason,
-                reply.final,
-                bool(reply.raw),
-                reply.raw,
-                canonical(reply.details),
-            ),
-            *(reply.prompt_tokens, reply.completion_tokens, reply.estimated, reply.cost),
-            datetime.now(UTC).isoformat(timespec="seconds"),
-        )
+        now = datetime.now(UTC).isoformat(timespec="seconds")
         with self._said():
-            self._database.execute(_SAVE, row)
+            self._save(stage, request, reply, int(bool(reply.raw)), now)
+        self.saved += 1
+
+    def _save(self, stage: str, request: Request, reply: Reply, tries: int, now: str) -> None:
+        shared = {name: reply.details[name] for name in _OF_A_MAKER if name in reply.details}
+        details = {name: one for name, one in reply.details.items() if name not in shared}
+        rest, place = _without_text(reply.raw, reply.text)
+        row = (
+            *(bytes.fromhex(request.key), stage, self._maker(request, shared), request.asked),
+            *(request.limit, reply.text, reply.reason, reply.final, tries, _packed(rest), place),
+            canonical(details) if details else "",
+            *(reply.prompt_tokens, reply.completion_tokens, reply.estimated, reply.cost, now),
+        )
+        self._database.execute(_SAVE, row)
+
+    def _maker(self, request: Request, shared: Mapping[str, Any]) -> int:
+        """Return the number of what a call shares with many: model, parameters, server."""
+        what = canonical(
+            {
+                **{"model": request.model, "revision": request.revision, "prompt": request.prompt},
+                **{"parameters": request.parameters, "details": shared},
+            }
+        )
+        if what not in self._makers:
+            self._database.execute("INSERT OR IGNORE INTO makers (what) VALUES (?)", [what])
+            found = self._database.execute("SELECT id FROM makers WHERE what = ?", [what])
+            self._makers[what] = found.fetchone()[0]
+        return self._makers[what]
 
     def get(self, key: str) -> Reply | None:
         """Return the reply to the request with this key, or None if it was never asked."""
-        names = (
-            "text, reason, final, raw, prompt_tokens, completion_tokens, estimated, cost, details"
-        )
         with self._said():
             row = self._database.execute(
-                f"SELECT {names} FROM calls WHERE key = ?", [key]
+                f"SELECT {_READ} FROM calls WHERE key = ?", [bytes.fromhex(key)]
             ).fetchone()
         if row is None:
             return None
-        text, reason, final, raw, prompt_tokens, completion_tokens, estimated, cost, details = row
+        text, reason, final, raw, place, prompt, completion, estimated, cost, details, what = row
         return Reply(
             text=text,
             reason=reason,
             final=bool(final),
-            raw=raw,
-            prompt_tokens=prompt_tokens,
-            completion_tokens=completion_tokens,
+            raw=_with_text(_unpacked(raw), text, place),
+            prompt_tokens=prompt,
+            completion_tokens=completion,
             estimated=bool(estimated),
             cost=cost,
-            details=json.loads(details),
+            details={**json.loads(details or "{}"), **json.loads(what)["details"]},
         )
 
-    def settled(self) -> set[str]:
-        """Return the keys that are not to be asked again.
+    def is_settled(self, request: Request) -> bool:
+        """Whether a request is not to be asked again.
 
-        They are answered, or failed for good, or came back unusable `MAX_TRIES` times. Calls that
-        were lost to server errors or time-outs had no reply and are asked in every run.
+        It is answered, or failed for good, or came back unusable `MAX_TRIES` times. A reply that
+        was cut off settles it up to the limit at which it was cut. Calls that were lost to a
+        fault of the server had no reply and are asked in every run.
         """
         with self._said():
-            rows = self._database.execute(
-                "SELECT key FROM calls WHERE reason IS NULL OR final OR tries >= ?", [MAX_TRIES]
-            )
-            return {key for (key,) in rows}
+            row = self._database.execute(
+                "SELECT reason, final, tries, most FROM calls WHERE key = ?",
+                [bytes.fromhex(request.key)],
+            ).fetchone()
+        if row is None:
+            return False
+        reason, final, tries, most = row
+        if reason is not None and reason.startswith(CUT):
+            higher = request.limit is None or (most is not None and request.limit > most)
+            return most is None or not higher
+        return bool(reason is None or final or tries >= MAX_TRIES)
 
     def lost(self) -> set[str]:
         """Return the keys of calls that were given up without any reply."""
         with self._said():
             rows = self._database.execute(
-                "SELECT key FROM calls WHERE reason IS NOT NULL AND raw = ''"
+                "SELECT key FROM calls WHERE reason IS NOT NULL AND raw = x''"
             )
-            return {key for (key,) in rows}
+            return {key.hex() for (key,) in rows}
+
+    def reopen(self, keys: Iterable[str], reason: str) -> None:
+        """Let calls be asked again whose reply is of no use, whatever the reason.
+
+        Parameters
+        ----------
+        keys : iterable of str
+            Keys of failures, or of replies that nobody could read.
+        reason : str
+            For those that have none: what was wrong with the reply.
+        """
+        with self._said():
+            self._database.executemany(
+                "UPDATE calls SET reason = coalesce(reason, ?), final = 0, tries = 0, most = 0 "
+                "WHERE key = ?",
+                ((reason, bytes.fromhex(key)) for key in keys),
+            )
 
     def open_failures(self) -> int:
         """Count the calls that failed and that the next run would ask again."""
@@ -312,6 +441,19 @@ class Store:
                 [MAX_TRIES],
             ).fetchone()
         return int(count)
+
+    def note_file(self, name: str, sha256: str) -> None:
+        """Note that a file of this content was made from this store."""
+        with self._said():
+            self._database.execute("INSERT OR IGNORE INTO files VALUES (?, ?)", [name, sha256])
+
+    def made_file(self, name: str, sha256: str) -> bool:
+        """Whether a file of this name and content was made from this store."""
+        with self._said():
+            found = self._database.execute(
+                "SELECT 1 FROM files WHERE name = ? AND sha256 = ?", [name, sha256]
+            )
+            return found.fetchone() is not None
 
     def spent(self, stage: str | None = None) -> Spent:
         """Add up what the calls of one stage, or of all, have used.
@@ -325,8 +467,64 @@ class Store:
             row = self._database.execute(
                 "SELECT count(*), coalesce(sum(tries), 0), coalesce(sum(prompt_tokens), 0), "
                 "coalesce(sum(completion_tokens), 0), coalesce(sum(estimated), 0), "
-                "coalesce(sum(cost), 0.0), coalesce(sum(cost IS NULL), 0) "
+                "coalesce(sum(cost), 0.0), coalesce(sum(cost IS NULL AND tries > 0), 0) "
                 "FROM calls WHERE ? IS NULL OR stage = ?",
                 [stage, stage],
             ).fetchone()
         return Spent(*row)
+
+
+# --------------------------------------------------------------------------- raw replies
+
+_USUAL = (  # what bodies are full of; part of the file's format, so never to be changed
+    b'"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0},"completion_tokens_details":'
+    b'{"reasoning_tokens":0,"audio_tokens":0,"accepted_prediction_tokens":0,'
+    b'"rejected_prediction_tokens":0}},"service_tier":"default","system_fingerprint":"fp_'
+    b'{"id": "chatcmpl-", "object": "chat.completion", "created": 17, "model": "", "choices": '
+    b'[{"index": 0, "message": {"role": "assistant", "content": , "refusal": null, "annotations": '
+    b'[]}, "logprobs": null, "finish_reason": "stop"}], "usage": {"prompt_tokens": , '
+    b'"completion_tokens": , "total_tokens": }}'
+)
+
+
+def _packed(raw: str) -> bytes:
+    if not raw:
+        return b""
+    packer = zlib.compressobj(6, zlib.DEFLATED, -15, zdict=_USUAL)
+    return packer.compress(raw.encode("utf-8", "surrogatepass")) + packer.flush()
+
+
+def _unpacked(packed: bytes) -> str:
+    if not packed:
+        return ""
+    unpacker = zlib.decompressobj(-15, zdict=_USUAL)
+    return (unpacker.decompress(packed) + unpacker.flush()).decode("utf-8", "surrogatepass")
+
+
+def _without_text(raw: str, text: str | None) -> tuple[str, int]:
+    """Cut the text out of a body that holds it; return where it stood, sign for how written.
+
+    0 stands for a body as it is; n for the text at n - 1 as JSON writes it with all characters,
+    -n for the same in ASCII.
+    """
+    for ascii_only in (True, False) if text else ():
+        inside = json.dumps(text, ensure_ascii=ascii_only)
+        at = raw.find(inside)
+        if at >= 0:
+            return raw[:at] + raw[at + len(inside) :], -(at + 1) if ascii_only else at + 1
+    return raw, 0
+
+
+def _with_text(rest: str, text: str | None, place: int) -> str:
+    r"""Undo `_without_text`.
+
+    Examples
+    --------
+    >>> rest, place = _without_text('{"content": "yes", "n": 1}', "yes")
+    >>> rest, place, _with_text(rest, "yes", place)
+    ('{"content": , "n": 1}', -13, '{"content": "yes", "n": 1}')
+    """
+    if not place:
+        return rest
+    at = abs(place) - 1
+    return rest[:at] + json.dumps(text, ensure_ascii=place < 0) + rest[at:]

@@ -188,10 +188,24 @@ def live(embedding: str, base_url: str, model: str) -> Demo:
         (code, described), *_ = ranking["embeddings"].items()
         told = {
             "embedding": f"{code}: {described['model']}",
+            "texts cut by the embedding": _cut(ranking["texts"][code]),
             "language model": model,
             **ranking["versions"],
         }
         return Demo(True, "Made just now.", told, read(TEXTS), *_results(folder))
+
+
+def _cut(told: Record) -> str:
+    """Say how many texts were longer than what the embedding reads.
+
+    Examples
+    --------
+    >>> _cut({"texts": 40, "cut": 10, "share": 0.25, "limit": 128})
+    '10 of 40 (25.0%), at 128 tokens'
+    """
+    if told["cut"] is None:
+        return "not known"
+    return f"{told['cut']} of {told['texts']} ({told['share']:.1%}), at {told['limit']} tokens"
 
 
 def read(path: Path) -> Any:

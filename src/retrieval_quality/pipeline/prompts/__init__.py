@@ -1,7 +1,8 @@
 """The prompts, one versioned file each, and how texts of others are put into them.
 
-A file is YAML: ``system`` and ``user`` with places such as ``{{query}}``, and perhaps
-``examples``, each with the values of those places and a ``grade``. A change to a file changes
+A file is YAML, one of the package's or one's own: ``system`` and ``user`` with places such as
+``{{query}}``, and perhaps ``examples``, each with the values of those places and a ``grade``. A
+change to a file changes
 its hash and with it the store's key, so everything it is used for is asked anew; a change that
 is meant to last gets a new number instead.
 """
@@ -15,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -78,6 +80,8 @@ class Prompt:
         Templates with places such as ``{{query}}``.
     examples : tuple of mapping
         Worked cases: values of the places, and ``grade``.
+    path : str
+        The file, where it is not one of the package's.
     """
 
     name: str
@@ -85,6 +89,39 @@ class Prompt:
     system: str
     user: str
     examples: tuple[Mapping[str, Any], ...] = ()
+    path: str = ""
+
+    def check(self, needed: tuple[str, ...], allowed: tuple[str, ...] = ()) -> Prompt:
+        """Return the prompt itself where its places are those that a stage fills.
+
+        Raises
+        ------
+        UsageError
+            A place is missing or unknown.
+        """
+        where = self.path or self.name
+        places = set(_PLACE.findall(self.system + self.user))
+        for place in needed:
+            if place not in places:
+                raise UsageError(
+                    f"The prompt {where} has no {{{{{place}}}}}: put it where it goes."
+                )
+        known = (*needed, *allowed)
+        for place in sorted(places - set(known)):
+            raise UsageError(
+                f"The prompt {where}: nothing fills {{{{{place}}}}}; known are {', '.join(known)}."
+            )
+        for number, example in enumerate(self.examples, start=1):
+            missing = [place for place in needed if place not in example]
+            if missing:
+                raise UsageError(
+                    f"The prompt {where}: example {number} has no {', '.join(missing)}."
+                )
+        return self
+
+    def manifest(self, what: str = "prompt") -> dict[str, str]:
+        """Return what a manifest records of it, see `recorded`."""
+        return {what: self.version, **({f"{what}_file": self.path} if self.path else {})}
 
     def messages(
         self, values: Mapping[str, str], show: Callable[[int], str] = str
@@ -112,7 +149,8 @@ class Prompt:
         self, values: Mapping[str, str], show: Callable[[int], str] = str
     ) -> list[dict[str, str]]:
         """Return the messages before the case: the system's and the worked examples."""
-        messages = [{"role": "system", "content": _filled(self.system, values)}]
+        system = _filled(self.system, values)
+        messages = [{"role": "system", "content": system}] if system else []
         for example in self.examples:
             case = {**values, **{name: str(value) for name, value in example.items()}}
             messages.append(self.case(case))
@@ -128,14 +166,14 @@ def _filled(template: str, values: Mapping[str, str]) -> str:
     return _PLACE.sub(lambda place: values[place.group(1)], template).strip()
 
 
-@lru_cache
 def load(name: str) -> Prompt:
-    """Read one of the package's prompts.
+    """Read one of the package's prompts, or a file of one's own, such as the authors'.
 
     Parameters
     ----------
     name : str
-        Such as ``grade-v1``.
+        Such as ``grade-v1``; or the path of a YAML file with ``system``, ``user`` and perhaps
+        ``examples``, known by its ending ``.yml`` or ``.yaml``.
 
     Returns
     -------
@@ -144,7 +182,7 @@ def load(name: str) -> Prompt:
     Raises
     ------
     UsageError
-        There is no such prompt.
+        There is no such prompt, or the file is none.
 
     Examples
     --------
@@ -152,13 +190,50 @@ def load(name: str) -> Prompt:
     >>> prompt.version.startswith("answer-v1@"), len(load("grade-examples-v1").examples)
     (True, 8)
     """
+    if name.endswith((".yml", ".yaml")):
+        return _of_a_file(Path(name).expanduser())
+    return _of_the_package(name)
+
+
+@lru_cache
+def _of_the_package(name: str) -> Prompt:
     folder = files(__name__)
     names = sorted(
         path.name.removesuffix(".yml") for path in folder.iterdir() if path.name.endswith(".yml")
     )
     if name not in names:
-        raise UsageError(f"There is no prompt {name!r}: {', '.join(names)}.")
-    content = yaml.safe_load(folder.joinpath(f"{name}.yml").read_text(encoding="utf-8"))
+        raise UsageError(
+            f"There is no prompt {name!r}: {', '.join(names)}, or a file of your own (.yml)."
+        )
+    text = folder.joinpath(f"{name}.yml").read_text(encoding="utf-8")
+    return _prompt(name, yaml.safe_load(text))
+
+
+def _of_a_file(path: Path) -> Prompt:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UsageError(f"The prompt {path} cannot be read: {error}.") from error
+    if not isinstance(content, dict) or not {"system", "user"} <= set(content):
+        raise UsageError(f"The prompt {path} needs `system` and `user`.")
+    for key in content:
+        if key not in ("system", "user", "examples"):
+            raise UsageError(
+                f"The prompt {path}: `{key}` is not a key here: system, user, examples."
+            )
+    for key in ("system", "user"):
+        if not isinstance(content[key], str) or (key == "user" and not content[key].strip()):
+            raise UsageError(f"The prompt {path}: `{key}` must be text.")
+    examples = content.get("examples") or []
+    for number, one in enumerate(examples if isinstance(examples, list) else [None], start=1):
+        if not isinstance(one, dict) or one.get("grade") not in (1, 2, 3, 4, 5):
+            raise UsageError(
+                f"The prompt {path}: example {number} needs its texts and a `grade` from 1 to 5."
+            )
+    return _prompt(path.stem, {**content, "examples": examples}, str(path.resolve()))
+
+
+def _prompt(name: str, content: Mapping[str, Any], path: str = "") -> Prompt:
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     return Prompt(
         name,
@@ -166,4 +241,24 @@ def load(name: str) -> Prompt:
         content["system"],
         content["user"],
         tuple(content.get("examples", ())),
+        path,
     )
+
+
+def recorded(told: Mapping[str, Any], what: str = "prompt") -> Prompt:
+    """Return the prompt that a manifest records, as it is now.
+
+    Parameters
+    ----------
+    told : mapping
+        A manifest with ``prompt`` (name and hash) and, for a file of one's own, ``prompt_file``.
+    what : str
+        ``prompt`` or ``closed_prompt``.
+
+    Raises
+    ------
+    UsageError
+        It is no longer there.
+    """
+    path = told.get(f"{what}_file")
+    return load(str(path) if path else str(told[what]).partition("@")[0])

@@ -1,0 +1,210 @@
+"""The value of knowing: what N_p, the order, the embedding and the top 2K are worth."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from retrieval_quality.exhibits.cells import scored_rows
+from retrieval_quality.exhibits.exhibit import Result, StudyTable
+from retrieval_quality.exhibits.ranges import COLUMNS, RangeStudy, StudyOfCells
+from retrieval_quality.exhibits.words import counted, measure_name, number, with_interval
+from retrieval_quality.parameters import Parameters
+from retrieval_quality.statistics import value, value_choice
+
+if TYPE_CHECKING:
+    from retrieval_quality.data.dataset import Dataset
+
+KNOWN = {
+    "n_relevant": "N_p",
+    "order": "the order",
+    "embedding": "the embedding",
+    "top_2k": "the positives of the top 2K",
+}
+"""The quantities, as they are called in sentences and legends."""
+
+UNITS = {"log_loss": "nats a row", "rank_correlation": "in rank correlation"}
+_POWER = 1.959964 + 0.841621
+"""Standard errors that a gain must be away from 0 to be told in 80% of samples."""
+
+
+@lru_cache(maxsize=2)
+def _gains(
+    dataset: Dataset, embeddings: tuple[str, ...], datasets: tuple[str, ...], seed: int
+) -> pd.DataFrame:
+    rows = scored_rows(dataset, Parameters(embeddings=embeddings, datasets=datasets))
+    return value.gains(value.fit(rows, seed=seed))
+
+
+def gains(dataset: Dataset, run: Parameters) -> pd.DataFrame:
+    """Give the gains of a run, from `value.gains`, worked out once in a process."""
+    return _gains(dataset, run.embeddings, run.datasets, run.seed)
+
+
+class _Unsegmented:
+    """No segment is left out for its size: the models see all rows."""
+
+    words: str
+    uses: ClassVar[tuple[str, ...]] = ("embeddings", "datasets")
+
+    def caption(self, parameters: Parameters | None = None) -> str:
+        """Say what is drawn."""
+        return self.words
+
+
+@dataclass(frozen=True)
+class ValueGain(_Unsegmented, RangeStudy):
+    """Gain of each quantity in one score, by dataset and range."""
+
+    score: str = "log_loss"
+
+    def _numbers(self, dataset: Dataset, run: Parameters) -> Result:
+        found = gains(dataset, run)
+        found = found[found["score"] == self.score]
+        shown = found[(found["dataset"] != value.ALL) & (found["range"] != value.ALL)]
+        shown = shown[shown["n"] > 0]
+        numbers = shown.rename(
+            columns={"dataset": "panel", "range": "position", "quantity": "series", "gain": "value"}
+        ).assign(cells=1)
+        numbers["series"] = numbers["series"].map(KNOWN)
+        whole = found[(found["dataset"] == value.ALL) & (found["range"] == value.ALL)]
+        notes = [_sentence(row, self.score) for _, row in whole.iterrows()]
+        return self._shown(dataset, run, numbers[list(COLUMNS)], notes)
+
+
+def _sentence(row: pd.Series, score: str) -> str:
+    what = KNOWN[row["quantity"]]
+    if math.isnan(row["gain"]):
+        return f"What {what} is worth is undefined: {row['reason']}."
+    gain = with_interval(row["gain"], row["low"], row["high"])
+    if math.isnan(row["low"]):
+        verdict = "has no interval"
+    elif row["low"] > 0:
+        verdict = "lies above 0"
+    elif row["high"] < 0:
+        verdict = "lies below 0: the prediction with it is worse, for it has more to learn"
+    else:
+        verdict = "holds 0: these rows cannot tell"
+    return (
+        f"Over all datasets and ratios, to know {what} is worth {gain} {UNITS[score]} "
+        f"({row['n']:,} rows, {row['queries']:,} queries); the interval {verdict}."
+    )
+
+
+TOTAL_COLUMNS = (
+    "quantity",
+    "dataset",
+    "score",
+    "without",
+    "with_it",
+    "gain",
+    "low",
+    "high",
+    "n",
+    "queries",
+    "told",
+    "rows_needed",
+    "reason",
+)
+
+
+@dataclass(frozen=True)
+class ValueTotals(_Unsegmented, StudyOfCells, StudyTable):
+    """What each quantity is worth in each dataset, and how many rows would tell."""
+
+    columns: ClassVar[tuple[str, ...]] = TOTAL_COLUMNS
+
+    def _numbers(self, dataset: Dataset, run: Parameters) -> Result:
+        found = gains(dataset, run)
+        found = found[found["range"] == value.ALL]
+        told = np.where(found["low"] > 0, "helps", np.where(found["high"] < 0, "misleads", ""))
+        told = np.where((told == "") & found["low"].notna(), "cannot tell", told)
+        error = (found["high"] - found["low"]) / 2 / 1.959964
+        with np.errstate(divide="ignore", invalid="ignore"):
+            needed = found["n"] * (_POWER * error / found["gain"].abs()) ** 2
+        needed = np.ceil(needed.where(found["gain"] != 0))
+        numbers = found.assign(told=told, rows_needed=needed)[list(TOTAL_COLUMNS)]
+        open_ = numbers[numbers["told"] == "cannot tell"]
+        known = numbers[numbers["gain"].notna()]
+        notes = [
+            f"{counted(len(open_), 'gain')} of {len(known)} cannot be told from 0. rows_needed is "
+            "the number of graded rows, in as many more queries, from which a gain of the size seen "
+            "would be told from 0 in four samples of five."
+        ]
+        return self._shown(dataset, run, numbers, notes)
+
+
+@dataclass(frozen=True)
+class ValuePairs(_Unsegmented, RangeStudy):
+    """Concordance of two retrievals at one query, N_p and K."""
+
+    def _numbers(self, dataset: Dataset, run: Parameters) -> Result:
+        found = value_choice.concordance(scored_rows(dataset, run), self.measures)
+        shown = found[(found["range"] != value.ALL) & (found["gap"] == value.ALL)]
+        shown = shown[shown["tied_score"].notna()]
+        numbers = shown.rename(
+            columns={
+                "dataset": "panel",
+                "range": "position",
+                "measure": "series",
+                "concordance": "value",
+            }
+        ).assign(cells=1)
+        notes = []
+        for measure, part in found[found["range"] == value.ALL].groupby("measure", sort=False):
+            at = {gap: rows["concordance"].mean() for gap, rows in part.groupby("gap")}
+            ties = part.loc[part["gap"] == value.ALL, "tied_score"].mean()
+            if not math.isnan(at.get(value.ALL, math.nan)):
+                notes.append(
+                    f"{measure_name(str(measure))}: {at[value.ALL]:.1%} concordant, "
+                    f"{at['small']:.1%} where the scores differ little and {at['large']:.1%} where "
+                    f"they differ much; {ties:.1%} of the pairs tie in score (means of datasets)."
+                )
+        return self._shown(dataset, run, numbers[list(COLUMNS)], notes, limits=(0.0, 1.0))
+
+
+@dataclass(frozen=True)
+class ValueChoice(_Unsegmented, StudyOfCells, StudyTable):
+    """Grade lost by taking the K of the best score."""
+
+    columns: ClassVar[tuple[str, ...]] = value_choice.CHOICE_COLUMNS
+
+    def _numbers(self, dataset: Dataset, run: Parameters) -> Result:
+        numbers = value_choice.choose(scored_rows(dataset, run), self.measures)
+        least = numbers.groupby("measure", sort=False)["lost"].mean().dropna()
+        notes = [
+            f"Mean loss over the datasets: {measure_name(str(name)) if name != 'any K' else name} "
+            f"{number(lost)} grade points."
+            for name, lost in least.items()
+        ]
+        return self._shown(dataset, run, numbers, notes)
+
+
+@dataclass(frozen=True)
+class ValueLevels(_Unsegmented, StudyOfCells, StudyTable):
+    """Correlations between queries, within them, and at equal K and N_p."""
+
+    columns: ClassVar[tuple[str, ...]] = (*value_choice.LEVEL_COLUMNS, "reason")
+
+    def _numbers(self, dataset: Dataset, run: Parameters) -> Result:
+        found = value_choice.levels(scored_rows(dataset, run), self.measures)
+        reason = np.where(found["correlation"].isna(), "the measure or the grade is constant", "")
+        numbers = found.assign(reason=reason)
+        wide = numbers.set_index(["dataset", "measure", "level"])
+        notes = []
+        for name, measure in wide.index.droplevel("level").unique():
+            between, within = (wide.loc[(name, measure, at)] for at in ("between", "within"))
+            if between["low"] > 0 > within["high"] or between["high"] < 0 < within["low"]:
+                notes.append(
+                    f"{name}, {measure_name(measure)}: the sign turns, "
+                    f"{number(between['correlation'])} between queries and "
+                    f"{number(within['correlation'])} within them."
+                )
+        turned = len(notes)
+        notes.append(f"The sign turns in {turned} of {len(numbers) // 4} cases.")
+        return self._shown(dataset, run, numbers, notes)
