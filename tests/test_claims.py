@@ -375,14 +375,14 @@ def curve_world(by_ratio, n=300, dataset="A", seed=2):
     """Rows whose mean grade depends on the ratio alone; two N_p meet in every ratio."""
     rng = np.random.default_rng(seed)
     made = []
-    for relevant in (5, 10):
+    for relevant in (10, 20):
         for ratio, mean in by_ratio.items():
-            size = max(1, int(ratio * relevant))
+            size = round(ratio * relevant)
             pattern = "1" + "0" * (size - 1)
             for i in range(n):
                 grade = float(np.clip(round(mean + rng.normal(0, 0.8)), 1, 5))
                 made.append(
-                    (f"{dataset}-{i}", "ME5S", dataset, dataset, 40, relevant, size, 1, 1.0)
+                    (f"{dataset}-{i}", "ME5S", dataset, dataset, 100, relevant, size, 1, 1.0)
                 )
                 made[-1] += (pattern, grade)
     columns = ["id", "E", "dataset", "subset", "Nc", "Np", "K", "n_positives", "n_positives_2k"]

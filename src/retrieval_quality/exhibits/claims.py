@@ -768,7 +768,8 @@ def _tu_is_t(view: View) -> list[Condition]:
         0,
         0,
     )
-    return [within, Condition(name, across, (0.5, np.inf), 0, 0), *shown]
+    there = [condition for condition in shown if not condition.missing]
+    return [within, Condition(name, across, (0.5, np.inf), 0, 0), *there]
 
 
 def _can_lead(measure: str, one: tuple[int, int], other: tuple[int, int]) -> bool:
