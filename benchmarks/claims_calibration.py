@@ -15,9 +15,10 @@ and claim, the worlds and the share of them in which the claim holds, with what 
 (Wilson, 95%).
 
 At the edge: the law stays, and the limits are moved. Under a law that supports a claim, the number
-behind each of its conditions has a mean over the worlds of a design. With its limit exactly there the law is at
-the edge of the claim, all other conditions being met, and the condition may hold in 2.5% of the
-worlds. ``edge`` is the largest such share over the conditions of the claim and its two sides.
+behind each of its conditions has a mean over the worlds of a design. With its limit exactly there
+the law is at the edge of the claim, all other conditions being met, and the condition may hold in
+2.5% of the worlds. ``edge`` is the largest such share over the conditions of the claim and its two
+sides; it needs `ENOUGH` worlds of each design.
 """
 
 from __future__ import annotations
