@@ -10,6 +10,7 @@ import pytest
 import made_data
 from retrieval_quality.exhibits import alpha, board, catalogue, exactness, intervals, ranges, recall
 from retrieval_quality.exhibits.heatmap import Difference
+from retrieval_quality.measures import segments
 from retrieval_quality.parameters import Parameters
 from retrieval_quality.statistics import correlation, evidence
 from retrieval_quality.statistics.evidence import Cells
@@ -40,8 +41,8 @@ def made_cells(values, segments=("0.5", "0.5", "1.0")):
 
 def test_each_ratio_lies_in_one_range():
     for ratio in np.arange(1, 100) / 10:
-        inside = [n for n, (low, high) in ranges.RANGES.items() if low <= round(ratio, 1) <= high]
-        assert inside == [ranges.range_of(f"{ratio:.1f}")]
+        inside = [n for n, (low, high) in segments.RANGES.items() if low <= round(ratio, 1) <= high]
+        assert inside == [segments.range_of(f"{ratio:.1f}")]
 
 
 def test_cells_are_averaged_with_the_same_weight_and_their_rows_added():

@@ -8,7 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from retrieval_quality.text import escape, signed
+from retrieval_quality.text import escape, signed, visible
+
+__all__ = ["details", "escape", "prose", "scrolling", "shade", "table", "visible"]
 
 _LONG = 60  # characters from which a cell of a table may break into lines
 _SUBSCRIPT = re.compile(r"\b([A-Za-z]{1,4})_([A-Za-z]{1,2})\b")

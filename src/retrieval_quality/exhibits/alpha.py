@@ -19,13 +19,12 @@ from retrieval_quality.exhibits.drawing import draw_legend, lay_out_panels
 from retrieval_quality.exhibits.exhibit import Result, StudyTable
 from retrieval_quality.exhibits.ranges import (
     COLUMNS,
-    RANGES,
     RangeStudy,
     StudyOfCells,
     averaged,
-    range_of,
 )
 from retrieval_quality.exhibits.words import n_range, number
+from retrieval_quality.measures.segments import RANGES, range_of
 from retrieval_quality.parameters import Parameters
 from retrieval_quality.statistics import bootstrap
 

@@ -21,7 +21,6 @@ from retrieval_quality.exhibits.exhibit import Result, StudyTable
 from retrieval_quality.exhibits.ranges import (
     COLUMNS,
     EVERY,
-    RANGES,
     RangeStudy,
     StudyOfCells,
     comparable,
@@ -33,6 +32,7 @@ from retrieval_quality.exhibits.ranges import (
 )
 from retrieval_quality.exhibits.words import decimal, measure_name, number, short
 from retrieval_quality.measures import MEASURES
+from retrieval_quality.measures.segments import RANGES
 from retrieval_quality.parameters import Parameters
 from retrieval_quality.statistics.counts import FloatArray
 

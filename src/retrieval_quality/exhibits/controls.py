@@ -14,9 +14,9 @@ from retrieval_quality.exhibits.ranges import (
     RangeStudy,
     ordered,
     pool,
-    range_of,
 )
 from retrieval_quality.exhibits.words import measure_name, number, with_interval
+from retrieval_quality.measures.segments import range_of
 from retrieval_quality.parameters import Parameters
 from retrieval_quality.statistics import controls, evidence
 

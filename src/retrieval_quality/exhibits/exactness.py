@@ -16,12 +16,11 @@ from retrieval_quality.exhibits.exhibit import Exhibit, Result, StudyTable
 from retrieval_quality.exhibits.heatmap import Difference
 from retrieval_quality.exhibits.ranges import (
     COLUMNS,
-    RANGES,
     RangeStudy,
     StudyOfCells,
-    range_of,
 )
 from retrieval_quality.exhibits.words import counted, measure_name, number, signed_in_full
+from retrieval_quality.measures.segments import RANGES, range_of
 from retrieval_quality.parameters import Parameters
 from retrieval_quality.statistics import correlation
 

@@ -35,6 +35,7 @@ from retrieval_quality.exhibits.drawing import (
 from retrieval_quality.exhibits.exhibit import Checks, Result, Study, values_held
 from retrieval_quality.exhibits.words import decimal, measure_name, n_range
 from retrieval_quality.measures import MEASURES
+from retrieval_quality.measures.segments import RANGES, range_of
 from retrieval_quality.parameters import Parameters
 from retrieval_quality.statistics import bootstrap, evidence
 from retrieval_quality.statistics.counts import FloatArray
@@ -48,16 +49,6 @@ REPLICATES = 400
 CELL_REPLICATES = 2000
 """Bootstrap replicates of single segments."""
 LEVEL = 0.95
-
-RANGES: dict[str, tuple[float, float]] = {
-    "≤ 0.5": (0.0, 0.5),
-    "0.6–0.9": (0.6, 0.9),
-    "1.0": (1.0, 1.0),
-    "1.1–2.0": (1.1, 2.0),
-    "2.1–4.0": (2.1, 4.0),
-    "> 4.0": (4.1, math.inf),
-}
-"""Ranges of the rounded ratio K/N_p, ends included."""
 
 COLUMNS = ("panel", "position", "series", "value", "low", "high", "n", "cells", "reason")
 """Columns of a study's numbers: n graded rows in that many segments."""
@@ -199,28 +190,6 @@ def _measured(
         replicates=REPLICATES,
         seed=seed,
     )
-
-
-def range_of(segment: str | float) -> str:
-    """Give the range that a rounded ratio lies in.
-
-    Parameters
-    ----------
-    segment : str or float
-        Label of a ratio segment, such as ``1.2``.
-
-    Returns
-    -------
-    str
-        A key of `RANGES`.
-
-    Examples
-    --------
-    >>> [range_of(ratio) for ratio in ("0.5", "0.6", "1.0", "4.1")]
-    ['≤ 0.5', '0.6–0.9', '1.0', '> 4.0']
-    """
-    ratio = round(float(segment), 1)
-    return next(name for name, (low, high) in RANGES.items() if low <= ratio <= high)
 
 
 def _scale_of(numbers: pd.DataFrame) -> tuple[float, float]:

@@ -16,7 +16,6 @@ from retrieval_quality.exhibits.exhibit import Result, StudyTable
 from retrieval_quality.exhibits.ranges import (
     PAPER,
     PAPER_2K,
-    RANGES,
     RangeStudy,
     StudyOfCells,
     averaged,
@@ -30,6 +29,7 @@ from retrieval_quality.exhibits.ranges import (
     that_coincide,
 )
 from retrieval_quality.exhibits.words import measure_name, number
+from retrieval_quality.measures.segments import RANGES
 from retrieval_quality.parameters import Parameters
 from retrieval_quality.statistics import correlation, evidence
 from retrieval_quality.statistics.evidence import Cells, steady

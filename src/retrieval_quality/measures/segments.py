@@ -258,6 +258,39 @@ def _pair(top_k: ArrayLike, n_relevant: ArrayLike) -> tuple[Any, Any]:
     return retrieved, relevant
 
 
+RANGES: dict[str, tuple[float, float]] = {
+    "≤ 0.5": (0.0, 0.5),
+    "0.6–0.9": (0.6, 0.9),
+    "1.0": (1.0, 1.0),
+    "1.1–2.0": (1.1, 2.0),
+    "2.1–4.0": (2.1, 4.0),
+    "> 4.0": (4.1, math.inf),
+}
+"""Ranges of the rounded ratio K/N_p, ends included."""
+
+
+def range_of(segment: str | float) -> str:
+    """Give the range that a rounded ratio lies in.
+
+    Parameters
+    ----------
+    segment : str or float
+        Label of a ratio segment, such as ``1.2``.
+
+    Returns
+    -------
+    str
+        A key of `RANGES`.
+
+    Examples
+    --------
+    >>> [range_of(ratio) for ratio in ("0.5", "0.6", "1.0", "4.1")]
+    ['≤ 0.5', '0.6–0.9', '1.0', '> 4.0']
+    """
+    ratio = round(float(segment), 1)
+    return next(name for name, (low, high) in RANGES.items() if low <= ratio <= high)
+
+
 def segment_order(labels: Sequence[str]) -> list[str]:
     """Sort segment labels: ratios by value, narrow before wide.
 

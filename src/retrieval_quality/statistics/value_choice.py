@@ -1,4 +1,4 @@
-"""Does a measure choose right, and does it follow the grade between queries or within them?
+"""Whether a measure chooses right, and follows the grade between queries or within them.
 
 All intervals are by query (`value_rank`): what each query adds to a ratio or a correlation is known
 in closed form. Measures with an alpha are taken at 1/2, which nobody has chosen on these rows; at
@@ -67,7 +67,7 @@ def _whole(rows: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, list
 
 
 def concordance(rows: pd.DataFrame, names: Sequence[str] = NAMES) -> pd.DataFrame:
-    """Compare two retrievals of one query, N_p and K: has the better-scored one the better grade?
+    """Count how often the better-scored of two retrievals at one query, N_p and K is graded better.
 
     Parameters
     ----------
@@ -192,8 +192,8 @@ def levels(rows: pd.DataFrame, names: Sequence[str] = NAMES) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        `LEVEL_COLUMNS`. Measure and grade are ranked within the dataset, then correlated: ``pooled``
-        as they are (Spearman), ``between`` as means of queries (each with the weight of its rows),
+        `LEVEL_COLUMNS`. Measure and grade are ranked within the dataset, then correlated:
+        ``pooled`` as they are (Spearman), ``between`` as means of queries (each with the weight of its rows),
         ``within`` less the mean of their query, ``partial`` less the mean of their K and N_p.
         Intervals hold the ranks and means fixed. NaN where a side is constant.
 
