@@ -375,14 +375,14 @@ def curve_world(by_ratio, n=300, dataset="A", seed=2):
     """Rows whose mean grade depends on the ratio alone; two N_p meet in every ratio."""
     rng = np.random.default_rng(seed)
     made = []
-    for relevant in (4, 8):
+    for relevant in (10, 20):
         for ratio, mean in by_ratio.items():
-            size = int(ratio * relevant)
+            size = round(ratio * relevant)
             pattern = "1" + "0" * (size - 1)
             for i in range(n):
                 grade = float(np.clip(round(mean + rng.normal(0, 0.8)), 1, 5))
                 made.append(
-                    (f"{dataset}-{i}", "ME5S", dataset, dataset, 40, relevant, size, 1, 1.0)
+                    (f"{dataset}-{i}", "ME5S", dataset, dataset, 100, relevant, size, 1, 1.0)
                 )
                 made[-1] += (pattern, grade)
     columns = ["id", "E", "dataset", "subset", "Nc", "Np", "K", "n_positives", "n_positives_2k"]
@@ -391,9 +391,9 @@ def curve_world(by_ratio, n=300, dataset="A", seed=2):
 
 
 def test_a_saturating_grade_does_not_fall():
-    rises = {0.25: 2.0, 0.5: 2.6, 1.0: 3.2, 2.0: 3.2, 3.0: 3.2, 4.0: 3.2}
-    peaks = {0.25: 2.0, 0.5: 2.6, 1.0: 3.4, 2.0: 2.8, 3.0: 2.4, 4.0: 2.2}
-    later = {0.25: 2.0, 0.5: 2.4, 1.0: 2.8, 2.0: 3.4, 3.0: 2.8, 4.0: 2.4}
+    rises = {0.2: 2.0, 0.5: 2.6, 1.0: 3.2, 2.0: 3.2, 3.0: 3.2, 4.0: 3.2}
+    peaks = {0.2: 2.0, 0.5: 2.6, 1.0: 3.4, 2.0: 2.8, 3.0: 2.4, 4.0: 2.2}
+    later = {0.2: 2.0, 0.5: 2.4, 1.0: 2.8, 2.0: 3.4, 3.0: 2.8, 4.0: 2.4}
 
     def world(arxiv, msmarco, seed):
         frames = [curve_world(arxiv, seed=seed), curve_world(msmarco, dataset="M", seed=seed + 50)]

@@ -176,7 +176,7 @@ def test_claims_are_written(monkeypatch, capsys, folder, tmp_path):
     out = tmp_path / "new" / "claims.json"
     code, *_ = run(monkeypatch, capsys, "claims", "--data", folder, *SMALL, "--out", out)
     assert code == 0
-    assert len(json.loads(out.read_text(encoding="utf-8"))) == 20
+    assert len(json.loads(out.read_text(encoding="utf-8"))) == 21
 
 
 def test_parameters_of_a_notebook_are_listed(monkeypatch, capsys):

@@ -290,7 +290,7 @@ def _with_intervals(
 @parameters_option
 @click.option("--out", required=True, help="FILE.json, or - for standard output.")
 def claims(data: str | None, pairs: tuple[str, ...], out: str) -> None:
-    """Evaluate the paper's 20 claims on the data."""
+    """Evaluate the paper's 21 claims on the data."""
     parameters = parse(data, pairs, by="claims", uses=[*_WHAT, "seed"], reasons=_FIXED_BY_CLAIMS)
     out = check_file(out, (".json",), parameters.data)
     from retrieval_quality.exhibits import claims as ledger

@@ -566,7 +566,9 @@ def _steadied(value: FloatArray, replicates: FloatArray, splits: int) -> FloatAr
     With r splits a replicate has the variance V + W / r, where W is the variance between splits of
     one replicate, estimated by their differences; the estimate has V + W / splits. The replicates
     are drawn together by the root of the ratio of the two, and moved so that their mean lies at
-    the estimate: a replicate lacks a third of the queries, so alpha is chosen worse in it.
+    the estimate: a replicate lacks a third of the queries, so alpha is chosen worse in it. They
+    are mirrored there (the basic interval), because a choice that goes wrong lowers the estimate
+    far and raises it little: where it is low by chance, the truth lies far above it.
     """
     known = ~np.isnan(replicates).any(axis=2)
     count = np.maximum(known.sum(axis=1), 1)
@@ -579,7 +581,7 @@ def _steadied(value: FloatArray, replicates: FloatArray, splits: int) -> FloatAr
     wanted = np.maximum(total - within * (1 / r - 1 / splits), within / splits)
     with np.errstate(invalid="ignore", divide="ignore"):
         scale = np.where(total > 0, np.sqrt(wanted / total), 0.0)
-    moved = value[:, np.newaxis] + around * scale[:, np.newaxis]
+    moved = value[:, np.newaxis] - around * scale[:, np.newaxis]
     return np.where(known, moved, np.nan)
 
 
