@@ -83,7 +83,6 @@ _MOST_COLUMNS = 24
 class Heatmap(Exhibit):
     """Embeddings by ratio: a value in each cell, one fixed scale, hatched where undefined."""
 
-    value: ClassVar[str]
     colours: ClassVar[str]
     bound: ClassVar[float]
     uses: ClassVar[tuple[str, ...]] = (
