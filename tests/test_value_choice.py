@@ -1,4 +1,4 @@
-"""Choosing by a measure, correlations between and within queries: rows with known answers."""
+"""Choosing by a measure, and correlations between and within queries, on known rows."""
 
 import math
 

@@ -131,12 +131,12 @@ class ValueTotals(_Unsegmented, StudyOfCells, StudyTable):
         numbers = found.assign(told=told, rows_needed=needed)[list(TOTAL_COLUMNS)]
         open_ = numbers[numbers["told"] == "cannot tell"]
         known = numbers[numbers["gain"].notna()]
-        notes = [
-            f"{counted(len(open_), 'gain')} of {len(known)} cannot be told from 0. rows_needed is the "
-            + "number of graded rows, in as many more queries, from which a gain of the size seen "
-            + "would be told from 0 in four samples of five."
-        ]
-        return self._shown(dataset, run, numbers, notes)
+        told_ = (
+            f"{counted(len(open_), 'gain')} of {len(known)} cannot be told from 0. rows_needed is "
+            "the number of graded rows, in as many more queries, from which a gain of the size "
+            "seen would be told from 0 in four samples of five."
+        )
+        return self._shown(dataset, run, numbers, [told_])
 
 
 @dataclass(frozen=True)

@@ -116,6 +116,12 @@ class Page:
         shown = markup.table(found.table, "Correlation with the grade") if len(found.table) else ""
         return Shown(f"{shown}<ul>{said}</ul>")
 
+    def companion(self, data: str) -> Shown:
+        """Show the companion's table by K/N_p, and say what data it is from."""
+        table, said = choosing.companion(data)
+        shown = markup.table(table, "The companion's table")
+        return Shown(f"<p>{markup.prose(said)}</p>{shown}")
+
     def save(self, out: str) -> Shown:
         """Write the tables and one page that opens from disk into a folder, if one is named."""
         if not out:

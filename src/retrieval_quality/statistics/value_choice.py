@@ -41,7 +41,7 @@ LEVEL_COLUMNS = ("dataset", "measure", "level", "correlation", "low", "high", "n
 
 
 def _ratio(top: FloatArray, bottom: FloatArray, query: IntArray) -> tuple[float, float, float, int]:
-    """Ratio of two sums over rows, with its interval by query, and the queries that count."""
+    """Give the ratio of two sums over rows, its interval by query, and the queries that count."""
     which = bottom != 0
     if not which.any():
         return math.nan, math.nan, math.nan, 0
@@ -67,7 +67,7 @@ def _whole(rows: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, list
 
 
 def concordance(rows: pd.DataFrame, names: Sequence[str] = NAMES) -> pd.DataFrame:
-    """Count how often the better-scored of two retrievals at one query, N_p and K is graded better.
+    """Ask of two retrievals of one query, N_p and K if the better-scored has the better grade.
 
     Parameters
     ----------
@@ -192,8 +192,8 @@ def levels(rows: pd.DataFrame, names: Sequence[str] = NAMES) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        `LEVEL_COLUMNS`. Measure and grade are ranked within the dataset, then correlated:
-        ``pooled`` as they are (Spearman), ``between`` as means of queries (each with the weight of its rows),
+        `LEVEL_COLUMNS`. Measure and grade are ranked within the dataset and correlated: ``pooled``
+        as they are (Spearman), ``between`` as means of queries (each with the weight of its rows),
         ``within`` less the mean of their query, ``partial`` less the mean of their K and N_p.
         Intervals hold the ranks and means fixed. NaN where a side is constant.
 
