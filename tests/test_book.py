@@ -110,7 +110,7 @@ def test_notebooks_have_the_parameters_of_a_run_as_plain_literals(name):
 
 @pytest.mark.parametrize("name", book.notebook_names(ROOT))
 def test_notebooks_hold_no_logic(name):
-    found = jupytext.read(ROOT / "notebooks" / f"{name}.md")
+    found = jupytext.read(book.notebook_path(name, ROOT))
     code = "\n".join(one.source for one in found.cells if one.cell_type == "code")
     banned = (ast.FunctionDef, ast.ClassDef, ast.For, ast.While)
     assert [node for node in ast.walk(ast.parse(code)) if isinstance(node, banned)] == []
