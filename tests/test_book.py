@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -116,7 +118,7 @@ def test_notebooks_hold_no_logic(name):
         *(ast.FunctionDef, ast.ClassDef, ast.Lambda, ast.For, ast.While),
         *(ast.If, ast.Try, ast.With, ast.Match),
     )
-    found = jupytext.read(ROOT / "notebooks" / f"{name}.md")
+    found = jupytext.read(book.notebook_path(name, ROOT))
     for one in found.cells:
         if one.cell_type == "code":
             assert [n for n in ast.walk(ast.parse(one.source)) if isinstance(n, banned)] == []
@@ -126,7 +128,7 @@ def test_notebooks_hold_no_logic(name):
 
 @pytest.mark.parametrize("name", book.notebook_names(ROOT))
 def test_a_notebook_gives_every_parameter_it_declares_to_the_loading_of_its_data(name):
-    found = jupytext.read(ROOT / "notebooks" / f"{name}.md")
+    found = jupytext.read(book.notebook_path(name, ROOT))
     (loading,) = [
         node
         for one in found.cells
@@ -543,3 +545,18 @@ def test_a_folder_without_numbers_is_no_build(tmp_path):
         book.check(first, tmp_path / "empty")
     with pytest.raises(UsageError, match="not a folder"):
         book.check(first, tmp_path / "nowhere")
+
+
+@pytest.mark.slow
+def test_papermill_runs_a_notebook_by_its_own_command(tmp_path):
+    guide = (ROOT / "book" / "reproduce.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"```sh\n(jupytext --to ipynb .*\npapermill .*)\n```", guide)
+    small = lines.replace("t-minus-f", "schematic").replace("notebooks/", f"{ROOT}/notebooks/")
+    for line in small.replace("-p min_samples_ratio 100", "-p data miniature").splitlines():
+        command = [sys.executable, "-m", *shlex.split(line)]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    cells = nbformat.read(tmp_path / "out.ipynb", as_version=4).cells
+    assert [cell for cell in cells if 'data = "miniature"' in cell.source]
+    shown = "".join(str(cell.get("outputs", "")) for cell in cells)
+    assert "792 graded rows" in shown

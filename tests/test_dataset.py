@@ -184,7 +184,7 @@ def test_a_broken_gzip_file_is_refused(put, cache):
         (json.dumps(recs(3)).encode("utf-16-le"), "UTF-16"),
         (json.dumps(recs(3)).encode("utf-16-be"), "UTF-16"),
         (json.dumps(recs(3)).encode("utf-32"), "UTF-32"),
-        (gzip.compress(json.dumps(recs(3)).encode("utf-16")), "UTF-16"),
+        (gzip.compress(json.dumps(recs(3)).encode("utf-16"), mtime=0), "UTF-16"),
         (b"BZh91AY&SY", "bzip2"),
         (b"\xfd7zXZ\x00\x00", "xz"),
         (b"\x28\xb5\x2f\xfd\x00", "Zstandard"),

@@ -221,7 +221,8 @@ def test_advice_counts_datasets():
     )
     (told,) = board._advice(numbers)
     assert told == (
-        "K/N_p 1.0: P is best or level with the best in 2 of 2 datasets; one has a clear winner."
+        "K/N_p 1.0: P is best, or not told from the best, in 2 of 2 datasets; one has a clear "
+        "winner."
     )
 
 

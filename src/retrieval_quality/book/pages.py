@@ -26,7 +26,7 @@ from retrieval_quality.exhibits import catalogue, cells, distribution, exactness
 from retrieval_quality.exhibits.heatmap import Difference, Heatmap, difference, places_of_cells
 from retrieval_quality.exhibits.words import measure_name
 from retrieval_quality.measures import MEASURES, lookup
-from retrieval_quality.measures.segments import segment_order
+from retrieval_quality.measures.segments import segment_order, segment_sizes
 from retrieval_quality.parameters import COEFFICIENTS, Parameters, check_place
 from retrieval_quality.statistics import correlation
 from retrieval_quality.text import escape, signed, visible
@@ -415,6 +415,21 @@ class Run:
         )
         wide = found.pivot(index=cells.CELL, columns="measure", values="correlation")
         return wide.reindex(columns=list(measures))
+
+    def holdings(self) -> Shown:
+        """Say in a sentence what the data is: rows, questions, segments that are large enough."""
+        rows = cells.scored_rows(self.dataset, self.parameters)
+        fewest = self.parameters.min_samples_ratio
+        sizes = segment_sizes(rows, "ratio")
+        large = int((sizes["n"] >= fewest).sum())
+        unit = "query" if "query" in rows else "id"
+        datasets = schema.dataset_order([str(name) for name in rows["dataset"].unique()])
+        sentence = (
+            f"{self.dataset.name}: {len(rows):,} graded rows of {rows[unit].nunique():,} "
+            f"questions, from {', '.join(datasets)}. {large:,} of {len(sizes):,} segments of one "
+            f"dataset, embedding and ratio have the {fewest} rows that a cell of a figure needs."
+        )
+        return Shown(self._banner() + f"<p>{markup.prose(sentence)}</p>", sentence)
 
     def notices(self) -> Shown:
         """Show what was accepted, converted or left out while the data was loaded."""

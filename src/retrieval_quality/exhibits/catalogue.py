@@ -24,6 +24,7 @@ from retrieval_quality.exhibits.heatmap import Correlation, Difference, differen
 from retrieval_quality.exhibits.intervals import Intervals
 from retrieval_quality.exhibits.listings import GradedRelations, RankedRelations, RankOrder
 from retrieval_quality.exhibits.narrow_wide import NarrowWide
+from retrieval_quality.exhibits.overview import Overview
 from retrieval_quality.exhibits.recall import (
     RecallAcross,
     RecallDifference,
@@ -255,6 +256,16 @@ def _declare_studies() -> dict[str, Study]:
             words="Rank correlations with the grade: pooled, of the means of queries, within "
             "queries, and at equal K and N_p (α = ½), with 95% intervals by query.",
         ),
+        Overview(
+            "study-overview",
+            "index",
+            measures=("P", "T", "nDCG", "F", "R"),
+            heading="Which measure follows the grade?",
+            words="Correlation of measures with the grade of the answer, mean over the datasets, "
+            "by range of K/N_p. P, T and nDCG need no N_p; F and R do. α is taken from the other "
+            "datasets. Bars: 95% bootstrap intervals by query.",
+            axis="{coefficient} with the grade",
+        ),
         ControlsGain(
             "study-controls-gain",
             "controls",
@@ -362,14 +373,15 @@ def interval_study(entry: Exhibit) -> Study:
 
 
 _STUDY_PAGES = (
-    "which-measure",
-    "recall",
+    "index",
     "intervals",
     "honest-alpha",
-    "exact-alpha",
-    "value-of-knowing",
-    "controls",
     "data-ratio-embedding",
+    "controls",
+    "recall",
+    "value-of-knowing",
+    "which-measure",
+    "exact-alpha",
 )
 """The notebooks that show studies, in the order of the book."""
 

@@ -128,7 +128,7 @@ class RangeStudy(StudyOfCells):
                 axes.plot(
                     x, points["value"], linestyle="none", zorder=3, clip_on=False, **marks[one]
                 )
-            _label_positions(axes, part, positions)
+            label_positions(axes, part, positions)
         handles = [Line2D([], [], linestyle="none", **marks[one]) for one in series]
         draw_legend(sheet, handles, [series_label(one) for one in series], 0.52)
         return sheet.figure
@@ -346,7 +346,7 @@ def positions_of(numbers: pd.DataFrame) -> list[str]:
     return list(RANGES) if ranges else list(numbers["position"].unique())
 
 
-def _label_positions(axes: Axes, part: pd.DataFrame, positions: Sequence[str]) -> None:
+def label_positions(axes: Axes, part: pd.DataFrame, positions: Sequence[str]) -> None:
     """Label each group and, below it, the rows that it rests on."""
     axes.set(xlim=(-0.5, len(positions) - 0.5), xticks=range(len(positions)))
     axes.set_xticklabels([textwrap.fill(as_is(name), 10) for name in positions])
