@@ -253,7 +253,7 @@ def test_files_are_written_and_linked_only_within_a_book(small, tmp_path):
     }
     links.write_address(tmp_path, "../figures/one")
     assert 'href="../figures/one/figure-06.csv"' in run.figure(6).html
-    assert 'href="../figures/grade-distribution/figure-06.csv"' in run.gallery().html
+    assert 'href="../figures/f-by-ratio/figure-06.csv"' in run.gallery().html
     assert str(tmp_path) not in (tmp_path / "figure-06.json").read_text(encoding="utf-8")
 
 
