@@ -192,7 +192,7 @@ def test_files_are_written_and_linked_only_within_a_book(small, tmp_path):
     }
     links.write_address(tmp_path, "../figures/one")
     assert 'href="../figures/one/figure-06.csv"' in run.figure(6).html
-    assert 'href="../figures/grade-distribution/figure-06.csv"' in run.gallery().html
+    assert 'href="../figures/f-by-ratio/figure-06.csv"' in run.gallery().html
     assert str(tmp_path) not in (tmp_path / "figure-06.json").read_text(encoding="utf-8")
 
 
@@ -313,4 +313,4 @@ def test_parameters_are_all_explained_in_the_book():
 
 def test_notebook_names_of_the_book_have_files():
     for name in book.notebook_names(ROOT):
-        assert (ROOT / "notebooks" / f"{name}.md").is_file()
+        assert book.notebook_path(name, ROOT).is_file()
