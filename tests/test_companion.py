@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import jupytext
@@ -65,6 +66,7 @@ def test_the_step_that_publishes_the_book_pushes_all_of_it(tmp_path):
 def test_binder_opens_text_notebooks_as_notebooks(tmp_path):
     environment = os.environ | {
         "JUPYTER_CONFIG_DIR": str(tmp_path),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "RETRIEVAL_QUALITY_CACHE": str(tmp_path / "cache"),
     }
     script = (ROOT / "postBuild").read_text(encoding="utf-8")

@@ -374,4 +374,4 @@ def test_parameters_are_all_explained_in_the_book():
 
 def test_notebook_names_of_the_book_have_files():
     for name in book.notebook_names(ROOT):
-        assert (ROOT / "notebooks" / f"{name}.md").is_file()
+        assert book.notebook_path(name, ROOT).is_file()
