@@ -33,12 +33,16 @@ from retrieval_quality.exhibits.recall import (
 from retrieval_quality.exhibits.schematic import Schematic
 from retrieval_quality.exhibits.tables import CountTable, RankedTable
 from retrieval_quality.exhibits.value import (
+    ValueCeiling,
     ValueChoice,
     ValueGain,
+    ValueLabels,
     ValueLevels,
     ValuePairs,
+    ValuePoints,
     ValueTotals,
 )
+from retrieval_quality.statistics import value_ceiling
 
 
 def _declare_figures() -> dict[int, Exhibit]:
@@ -227,6 +231,33 @@ def _declare_studies() -> dict[str, Study]:
             heading="What knowing is worth, and how many rows would tell",
             words="Scores without and with each quantity over all ratios, the gain with its 95% "
             "interval by query, and the graded rows from which a gain of this size would be told.",
+        ),
+        ValueCeiling(
+            "study-value-ceiling",
+            "value-of-knowing",
+            measures=value_ceiling.NAMES,
+            heading="What part of the reachable a measure reaches",
+            words="Rank correlation of each measure with the grade, as a share of that of the best "
+            "prediction of the dataset on the same rows (for F_e: those with a row at 2K). α of F, "
+            "F_e and T is chosen on the queries of the other folds, one for each dataset. Bars: "
+            "95% intervals by query.",
+            axis="share of the best prediction",
+        ),
+        ValuePoints(
+            "study-value-points",
+            "value-of-knowing",
+            heading="What knowing is worth, in grade points",
+            words="How much lower the squared and the absolute error of the predicted grade is "
+            "with each quantity, and how much higher the mean grade of the retrieval that is "
+            "chosen by the prediction, with 95% intervals by query.",
+        ),
+        ValueLabels(
+            "study-value-labels",
+            "value-of-knowing",
+            heading="When is it worth to label more?",
+            words="Labels beyond the largest top K that tell N_p (the rest of the candidates) or "
+            "the top 2K, the grade points that a choice gains by them, and the labels that a grade "
+            "point costs.",
         ),
         ValuePairs(
             "study-value-pairs",

@@ -15,7 +15,7 @@ from retrieval_quality.exhibits.exhibit import Result, StudyTable
 from retrieval_quality.exhibits.ranges import COLUMNS, RangeStudy, StudyOfCells
 from retrieval_quality.exhibits.words import counted, measure_name, number, with_interval
 from retrieval_quality.parameters import Parameters
-from retrieval_quality.statistics import value, value_choice
+from retrieval_quality.statistics import value, value_ceiling, value_choice
 
 if TYPE_CHECKING:
     from retrieval_quality.data.dataset import Dataset
@@ -37,8 +37,20 @@ _POWER = 1.959964 + 0.841621
 def _gains(
     dataset: Dataset, embeddings: tuple[str, ...], datasets: tuple[str, ...], seed: int
 ) -> pd.DataFrame:
+    return value.gains(_fitted(dataset, embeddings, datasets, seed))
+
+
+@lru_cache(maxsize=1)
+def _fitted(
+    dataset: Dataset, embeddings: tuple[str, ...], datasets: tuple[str, ...], seed: int
+) -> list[value.Fitted]:
     rows = scored_rows(dataset, Parameters(embeddings=embeddings, datasets=datasets))
-    return value.gains(value.fit(rows, seed=seed))
+    return value.fit(rows, seed=seed)
+
+
+def fitted(dataset: Dataset, run: Parameters) -> list[value.Fitted]:
+    """Give the predictions of a run, fitted once in a process."""
+    return _fitted(dataset, run.embeddings, run.datasets, run.seed)
 
 
 def gains(dataset: Dataset, run: Parameters) -> pd.DataFrame:
@@ -94,6 +106,85 @@ def _sentence(row: pd.Series, score: str) -> str:
         f"Over all datasets and ratios, to know {what} is worth {gain} {UNITS[score]} "
         f"({row['n']:,} rows, {row['queries']:,} queries); the interval {verdict}."
     )
+
+
+@dataclass(frozen=True)
+class ValueCeiling(_Unsegmented, RangeStudy):
+    """Share of the best prediction's rank correlation that each measure reaches."""
+
+    def _numbers(self, dataset: Dataset, run: Parameters) -> Result:
+        found = value_ceiling.ceiling(fitted(dataset, run), self.measures)
+        shown = found[(found["dataset"] != value.ALL) & (found["range"] != value.ALL)]
+        shown = shown[shown["n"] > 0]
+        names = {"dataset": "panel", "range": "position", "measure": "series", "share": "value"}
+        numbers = shown.rename(columns=names).assign(cells=1)
+        notes = []
+        for name, part in found[found["range"] == value.ALL].groupby("dataset", sort=False):
+            where = "All datasets" if name == value.ALL else str(name)
+            known = part[part["share"].notna()]
+            said = [
+                f"{measure_name(row['measure'])} {number(row['correlation'])} of "
+                f"{number(row['ceiling'])}, {with_interval(row['share'], row['low'], row['high'])}"
+                for _, row in known.iterrows()
+            ]
+            lacking = part[part["share"].isna()].groupby("reason")["measure"]
+            said += [
+                f"no share of {', '.join(map(measure_name, names))} ({why})"
+                for why, names in lacking
+            ]
+            notes.append(f"{where}: {'; '.join(said)}.")
+        limits = (min(0.0, shown["low"].min()), max(1.0, shown["high"].max()))
+        return self._shown(
+            dataset, run, numbers[list(COLUMNS)], notes, limits=_whole_tenths(limits)
+        )
+
+
+def _whole_tenths(limits: tuple[float, float]) -> tuple[float, float] | None:
+    if not all(map(math.isfinite, limits)):
+        return None
+    return math.floor(limits[0] * 10) / 10, math.ceil(limits[1] * 10) / 10
+
+
+@dataclass(frozen=True)
+class ValuePoints(_Unsegmented, StudyOfCells, StudyTable):
+    """What each quantity is worth in grade points."""
+
+    columns: ClassVar[tuple[str, ...]] = value_ceiling.POINT_COLUMNS
+
+    def _numbers(self, dataset: Dataset, run: Parameters) -> Result:
+        numbers = value_ceiling.points(fitted(dataset, run))
+        whole = numbers[(numbers["dataset"] == value.ALL) & (numbers["score"] == "choice")]
+        notes = [
+            f"Choosing among the retrievals of a query with {KNOWN[row['quantity']]} known gains "
+            f"{with_interval(row['gain'], row['low'], row['high'])} grade points a choice "
+            f"({row['n']:,} choices)."
+            for _, row in whole[whole["gain"].notna()].iterrows()
+        ]
+        return self._shown(dataset, run, numbers, notes)
+
+
+@dataclass(frozen=True)
+class ValueLabels(_Unsegmented, StudyOfCells, StudyTable):
+    """What labels beyond the top K cost, and what they gain."""
+
+    columns: ClassVar[tuple[str, ...]] = value_ceiling.LABEL_COLUMNS
+
+    def _numbers(self, dataset: Dataset, run: Parameters) -> Result:
+        numbers = value_ceiling.labels(
+            fitted(dataset, run), value_ceiling.points(fitted(dataset, run))
+        )
+        notes = []
+        for _, row in numbers[numbers["dataset"] == value.ALL].iterrows():
+            what = KNOWN[row["quantity"]]
+            if math.isnan(row["labels_a_point"]):
+                notes.append(f"{what}: no price ({row['reason']}).")
+            else:
+                notes.append(
+                    f"{what}: {row['labels']:.1f} more labels a choice; a grade point costs "
+                    f"{row['labels_a_point']:,.0f} labels. To label more is worth it where one "
+                    "point on one answer is worth more than that many labels."
+                )
+        return self._shown(dataset, run, numbers, notes)
 
 
 TOTAL_COLUMNS = (
