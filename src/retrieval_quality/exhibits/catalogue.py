@@ -33,11 +33,15 @@ from retrieval_quality.exhibits.recall import (
 from retrieval_quality.exhibits.schematic import Schematic
 from retrieval_quality.exhibits.tables import CountTable, RankedTable
 from retrieval_quality.exhibits.value import (
+    ValueAgreement,
     ValueCeiling,
     ValueChoice,
+    ValueCorrected,
     ValueGain,
+    ValueJudges,
     ValueLabels,
     ValueLevels,
+    ValueNoise,
     ValuePairs,
     ValuePoints,
     ValueTotals,
@@ -285,6 +289,39 @@ def _declare_studies() -> dict[str, Study]:
             heading="Between and within queries",
             words="Rank correlations with the grade: pooled, of the means of queries, within "
             "queries, and at equal K and N_p (α = ½), with 95% intervals by query.",
+        ),
+        ValueNoise(
+            "study-value-noise",
+            "value-of-knowing",
+            heading="What noise in the grades allows",
+            words="Share of the variance of the grade's ranks that is not noise, from lists that "
+            "were answered and graded again, answers that were graded again, and the mean of "
+            "several people; and its root, the highest correlation that any measure could reach. "
+            "95% intervals by query.",
+        ),
+        ValueCorrected(
+            "study-value-corrected",
+            "value-of-knowing",
+            measures=value_ceiling.NAMES,
+            heading="Correlations without the noise of the grade",
+            words="Rank correlation of each measure with the grade (α from other queries), and "
+            "what it would be without the noise, with 95% intervals by query.",
+        ),
+        ValueJudges(
+            "study-value-judges",
+            "value-of-knowing",
+            measures=value_ceiling.NAMES,
+            heading="Do people say the same?",
+            words="Rank correlations of measures, their differences, and gains of knowing, by the "
+            "LLM's grade and by the mean grade of people, on the same rows (α from other queries, "
+            "for each judge), with paired 95% intervals by query.",
+        ),
+        ValueAgreement(
+            "study-value-agreement",
+            "value-of-knowing",
+            heading="Does the LLM agree with people as they do with each other?",
+            words="Krippendorff's alpha (ordinal) of the LLM and a person, of two persons, and the "
+            "difference, means over the pairs, with 95% bootstrap intervals by query.",
         ),
         ControlsGain(
             "study-controls-gain",

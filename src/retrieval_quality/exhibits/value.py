@@ -15,7 +15,7 @@ from retrieval_quality.exhibits.exhibit import Result, StudyTable
 from retrieval_quality.exhibits.ranges import COLUMNS, RangeStudy, StudyOfCells
 from retrieval_quality.exhibits.words import counted, measure_name, number, with_interval
 from retrieval_quality.parameters import Parameters
-from retrieval_quality.statistics import value, value_ceiling, value_choice
+from retrieval_quality.statistics import value, value_ceiling, value_choice, value_judges
 
 if TYPE_CHECKING:
     from retrieval_quality.data.dataset import Dataset
@@ -298,4 +298,130 @@ class ValueLevels(_Unsegmented, StudyOfCells, StudyTable):
                 )
         turned = len(notes)
         notes.append(f"The sign turns in {turned} of {len(numbers) // 4} cases.")
+        return self._shown(dataset, run, numbers, notes)
+
+
+NO_PEOPLE = "The data has no grades of people (samples_human.json)."
+_LISTED = ["id", "E", "Nc", "Np", "K", "rank", "grade"]
+
+
+def _human(dataset: Dataset) -> pd.DataFrame | None:
+    return dataset.read("human") if "human" in dataset.parts else None
+
+
+@lru_cache(maxsize=2)
+def _reliabilities(
+    dataset: Dataset, embeddings: tuple[str, ...], datasets: tuple[str, ...]
+) -> value_judges.Reliabilities:
+    rows = scored_rows(dataset, Parameters(embeddings=embeddings, datasets=datasets))
+    graded = dataset.read("graded", _LISTED)
+    graded = graded[graded["E"].isin(list(rows["E"].cat.categories))]
+    repeated = value_judges.repeated_lists(graded)
+    return value_judges.reliabilities(rows, repeated, _human(dataset))
+
+
+@dataclass(frozen=True)
+class ValueNoise(_Unsegmented, StudyOfCells, StudyTable):
+    """Reliability of the grade, and the highest correlation that a measure could reach."""
+
+    columns: ClassVar[tuple[str, ...]] = value_judges.NOISE_COLUMNS
+
+    def _numbers(self, dataset: Dataset, run: Parameters) -> Result:
+        numbers = value_judges.noise(_reliabilities(dataset, run.embeddings, run.datasets))
+        notes = []
+        for _, row in numbers[numbers["dataset"] == value.ALL].iterrows():
+            if math.isnan(row["highest"]):
+                notes.append(f"{row['source']}: no reliability ({row['reason']}).")
+            else:
+                ends = with_interval(row["highest"], row["highest_low"], row["highest_high"])
+                reliable = with_interval(row["reliability"], row["low"], row["high"])
+                notes.append(
+                    f"{row['source']}: reliability {reliable}, so that no measure could correlate "
+                    f"by more than {ends} ({row['n']:,} grades, {row['queries']:,} queries)."
+                )
+        return self._shown(dataset, run, numbers, notes)
+
+
+@dataclass(frozen=True)
+class ValueCorrected(_Unsegmented, StudyOfCells, StudyTable):
+    """Correlations of measures with the grade, as they would be without its noise."""
+
+    columns: ClassVar[tuple[str, ...]] = value_judges.CORRECTED_COLUMNS
+
+    def _numbers(self, dataset: Dataset, run: Parameters) -> Result:
+        known = _reliabilities(dataset, run.embeddings, run.datasets)
+        numbers = value_judges.corrected(
+            scored_rows(dataset, run), known, _human(dataset), self.measures, run.seed
+        )
+        if numbers.empty:
+            why = "; ".join(
+                f"{source}: {reason}"
+                for (source, name), (_, reason) in known.items()
+                if name == value.ALL
+            )
+            return self._nothing(dataset, run, f"No noise to correct for ({why}).")
+        above = numbers[numbers["corrected"] > 1]
+        note = (
+            f"{counted(len(above), 'corrected value')} of {len(numbers)} above 1: there the noise "
+            "is taken for larger than it can be, or it is chance."
+        )
+        return self._shown(dataset, run, numbers, [note])
+
+
+@dataclass(frozen=True)
+class ValueJudges(_Unsegmented, StudyOfCells, StudyTable):
+    """Measures and gains by the grades of people, and by the LLM's, on the same rows."""
+
+    columns: ClassVar[tuple[str, ...]] = value_judges.JUDGE_COLUMNS
+
+    def _numbers(self, dataset: Dataset, run: Parameters) -> Result:
+        human = _human(dataset)
+        if human is None:
+            return self._nothing(dataset, run, NO_PEOPLE)
+        ids = set(human["id"].astype(str)) if "id" in human else set()
+        parts = [
+            one.rows.assign(
+                **{f"known_{key}": found.mean for key, found in one.predictions.items()}
+            )
+            for one in fitted(dataset, run)
+        ]
+        rows = pd.concat([part[part["id"].astype(str).isin(ids)] for part in parts])
+        numbers = value_judges.judges(rows.reset_index(drop=True), human, self.measures, run.seed)
+        if numbers.empty:
+            return self._nothing(dataset, run, "No graded row fits a row that people graded.")
+        notes = []
+        for what in ("T − R", "T − F", "N_p known"):
+            part = numbers[(numbers["what"] == what) & (numbers["dataset"] == value.ALL)]
+            said = [
+                f"{row['judge']} {with_interval(row['value'], row['low'], row['high'])}"
+                for _, row in part[part["value"].notna()].iterrows()
+            ]
+            changed = part[part["judge"] == value_judges.CHANGE]
+            if not said or changed["low"].isna().all():
+                continue
+            low, high = changed[["low", "high"]].iloc[0]
+            verdict = (
+                "changes with the judge" if low > 0 or high < 0 else "cannot be told to change"
+            )
+            notes.append(f"{what}, over all datasets: {'; '.join(said)}: it {verdict}.")
+        return self._shown(dataset, run, numbers, notes)
+
+
+@dataclass(frozen=True)
+class ValueAgreement(_Unsegmented, StudyOfCells, StudyTable):
+    """Agreement of the LLM with a person, beside that of two persons."""
+
+    columns: ClassVar[tuple[str, ...]] = value_judges.AGREE_COLUMNS
+
+    def _numbers(self, dataset: Dataset, run: Parameters) -> Result:
+        human = _human(dataset)
+        if human is None:
+            return self._nothing(dataset, run, NO_PEOPLE)
+        numbers = value_judges.agree(scored_rows(dataset, run), human, run.seed)
+        notes = [
+            f"{row['between']}: {with_interval(row['agreement'], row['low'], row['high'])} "
+            f"({row['n']:,} answers, {row['queries']:,} queries)."
+            for _, row in numbers[numbers["dataset"] == value.ALL].iterrows()
+            if not math.isnan(row["agreement"])
+        ]
         return self._shown(dataset, run, numbers, notes)

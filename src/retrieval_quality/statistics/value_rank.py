@@ -209,12 +209,16 @@ class Estimate:
         sums = (self.sums - ratio * other.sums) / other.value
         return Estimate(ratio, sums, present, min(self.n, other.n))
 
+    def turned(self, value: float, slope: float) -> Estimate:
+        """Give a function of the statistic, by its value and its slope here."""
+        return Estimate(value, slope * self.sums, self.present, self.n)
+
     def root(self) -> Estimate:
         """Give the square root; NaN where the value is not above 0."""
         if not self.value > 0:
-            return Estimate(math.nan, np.zeros(len(self.sums)), self.present, self.n)
+            return self.turned(math.nan, 0.0)
         root = math.sqrt(self.value)
-        return Estimate(root, self.sums / (2 * root), self.present, self.n)
+        return self.turned(root, 1 / (2 * root))
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Give the ends of its interval; NaN with fewer than two queries."""
