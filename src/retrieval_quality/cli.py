@@ -742,6 +742,20 @@ def run_pipeline(config: Path, again: str | None) -> None:
     click.echo(run.status_text(run.status(run.run(config, again=again))))
 
 
+@pipeline.command("merge")
+@click.argument(
+    "folders", nargs=-1, required=True, type=click.Path(path_type=Path, file_okay=False)
+)
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="A new folder.")
+def merge_folders(folders: tuple[Path, ...], out: Path) -> None:
+    """Merge folders that were made on several machines; nothing is asked, nothing bought again."""
+    from retrieval_quality.pipeline import merge, run
+
+    for line in merge.merge(folders, out):
+        say(line)
+    click.echo(run.status_text(run.status(out)))
+
+
 @pipeline.command()
 @_folder
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
