@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -110,7 +112,7 @@ def test_notebooks_have_the_parameters_of_a_run_as_plain_literals(name):
 
 @pytest.mark.parametrize("name", book.notebook_names(ROOT))
 def test_notebooks_hold_no_logic(name):
-    found = jupytext.read(ROOT / "notebooks" / f"{name}.md")
+    found = jupytext.read(book.notebook_path(name, ROOT))
     code = "\n".join(one.source for one in found.cells if one.cell_type == "code")
     banned = (ast.FunctionDef, ast.ClassDef, ast.For, ast.While)
     assert [node for node in ast.walk(ast.parse(code)) if isinstance(node, banned)] == []
@@ -517,3 +519,18 @@ def test_a_folder_without_numbers_is_no_build(tmp_path):
         book.check(first, tmp_path / "empty")
     with pytest.raises(UsageError, match="not a folder"):
         book.check(first, tmp_path / "nowhere")
+
+
+@pytest.mark.slow
+def test_papermill_runs_a_notebook_by_its_own_command(tmp_path):
+    guide = (ROOT / "book" / "reproduce.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"```sh\n(jupytext --to ipynb .*\npapermill .*)\n```", guide)
+    small = lines.replace("t-minus-f", "schematic").replace("notebooks/", f"{ROOT}/notebooks/")
+    for line in small.replace("-p min_samples_ratio 100", "-p data miniature").splitlines():
+        command = [sys.executable, "-m", *shlex.split(line)]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    cells = nbformat.read(tmp_path / "out.ipynb", as_version=4).cells
+    assert [cell for cell in cells if 'data = "miniature"' in cell.source]
+    shown = "".join(str(cell.get("outputs", "")) for cell in cells)
+    assert "792 graded rows" in shown

@@ -290,8 +290,8 @@ class Run:
         datasets = schema.dataset_order([str(name) for name in rows["dataset"].unique()])
         sentence = (
             f"{self.dataset.name}: {len(rows):,} graded rows of {rows[unit].nunique():,} "
-            f"questions, from {', '.join(datasets)}. {large:,} of {len(sizes):,} segments of one dataset, "
-            f"embedding and ratio have the {fewest} rows that a cell of a figure needs."
+            f"questions, from {', '.join(datasets)}. {large:,} of {len(sizes):,} segments of one "
+            f"dataset, embedding and ratio have the {fewest} rows that a cell of a figure needs."
         )
         return Shown(self._banner() + f"<p>{markup.prose(sentence)}</p>", sentence)
 

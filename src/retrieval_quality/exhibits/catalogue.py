@@ -374,14 +374,14 @@ def interval_study(entry: Exhibit) -> Study:
 
 _STUDY_PAGES = (
     "index",
-    "which-measure",
-    "recall",
     "intervals",
     "honest-alpha",
-    "exact-alpha",
-    "value-of-knowing",
-    "controls",
     "data-ratio-embedding",
+    "controls",
+    "recall",
+    "value-of-knowing",
+    "which-measure",
+    "exact-alpha",
 )
 """The notebooks that show studies, in the order of the book."""
 
@@ -418,7 +418,6 @@ class Notebook:
 NOTEBOOKS: dict[str, Notebook] = {
     notebook.name: notebook
     for notebook in (
-        Notebook("index", "How important is recall?"),
         Notebook("schematic", "How a retrieval measure is judged"),
         Notebook("tables", "What the dataset holds"),
         Notebook("grade-distribution", "How the grade follows the ratio of K to N_p"),

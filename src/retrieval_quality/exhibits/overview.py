@@ -38,6 +38,7 @@ from retrieval_quality.statistics.evidence import Cells, steady
 if TYPE_CHECKING:
     from retrieval_quality.data.dataset import Dataset
 
+PANEL_NAME = "all datasets, by K/N_p"
 TOGETHER = 5e-4
 """Correlations that are less than this apart are drawn as one."""
 
@@ -112,7 +113,7 @@ def over_datasets(cells: Cells, names: tuple[str, ...]) -> pd.DataFrame:
                 sample = np.mean([mean_over(values, which) for which in used], axis=0)
                 which = np.logical_or.reduce(used)
                 row = (sample[0], *interval(sample[1:]), int(n[which].sum()), int(which.sum()), "")
-            records.append(("all datasets", name, measure, *row))
+            records.append((PANEL_NAME, name, measure, *row))
     return pd.DataFrame(records, columns=list(COLUMNS))
 
 
