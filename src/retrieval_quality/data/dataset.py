@@ -194,18 +194,7 @@ class Dataset:
         self.path("graded")
         with intact(self), pa.memory_map(str(self.folder / _SCORED)) as file:
             rows = pa.ipc.open_file(file).read_all().to_pandas()
-        chosen = {
-            "E": _chosen(embeddings, rows["E"].cat.categories, "embedding", _notations),
-            "dataset": _chosen(datasets, rows["dataset"].cat.categories, "dataset", _as_is),
-        }
-        keep = np.ones(len(rows), dtype=bool)
-        for column, names in chosen.items():
-            if names:
-                keep &= rows[column].isin(names).to_numpy()
-        if not keep.all():
-            rows = rows[keep].reset_index(drop=True)
-            for column in _CATEGORIES:
-                rows[column] = rows[column].cat.remove_unused_categories()
+        rows = keep_only(rows, embeddings, datasets)
         same = self.same_query()
         if same:
             names = rows["id"].cat.categories
@@ -213,6 +202,36 @@ class Dataset:
             codes = first.codes[rows["id"].cat.codes.to_numpy()]
             rows["query"] = pd.Categorical.from_codes(codes, categories=first.categories)
         return rows
+
+    @contextlib.contextmanager
+    def scored_batches(self) -> Iterator[pa.RecordBatchReader]:
+        """Give the rows of `scored` piece by piece, for SQL over more of them than memory holds.
+
+        Yields
+        ------
+        pyarrow.RecordBatchReader
+            The columns of `scored` without ``query``, and ``row`` (int64), the place in the graded
+            file; to be read once.
+
+        Raises
+        ------
+        DataError
+            If the dataset has no graded part.
+        """
+        self.path("graded")
+        with intact(self), pa.OSFile(str(self.folder / _SCORED)) as file:
+            stored = pa.ipc.open_file(file)
+            numbered = stored.schema.append(pa.field("row", pa.int64()))
+
+            def batches() -> Iterator[pa.RecordBatch]:
+                first = 0
+                for number in range(stored.num_record_batches):
+                    batch = stored.get_batch(number)
+                    places = pa.array(np.arange(first, first + batch.num_rows))
+                    first += batch.num_rows
+                    yield pa.RecordBatch.from_arrays([*batch.columns, places], schema=numbered)
+
+            yield pa.RecordBatchReader.from_batches(numbered, batches())
 
     def same_query(self) -> dict[str, str]:
         """Give for every id of the texts the first id with the same query.
@@ -283,6 +302,55 @@ class Dataset:
                 self.path("graded"),
             ).to_pylist()[0]
         return row["varying"], row["ids"]
+
+
+def keep_only(
+    rows: pd.DataFrame, embeddings: Iterable[str] = (), datasets: Iterable[str] = ()
+) -> pd.DataFrame:
+    """Keep the rows of some embeddings and datasets, as `Dataset.scored` does.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Scored rows, or counts of them: ``E`` and ``dataset`` are categories.
+    embeddings, datasets : iterable of str
+        As in `Dataset.scored`; all where empty.
+
+    Returns
+    -------
+    DataFrame
+        Categories hold only what occurs.
+
+    Raises
+    ------
+    UsageError
+        If an embedding or dataset is not there.
+    """
+    chosen = {
+        "E": _chosen(embeddings, rows["E"].cat.categories, "embedding", _notations),
+        "dataset": _chosen(datasets, rows["dataset"].cat.categories, "dataset", _as_is),
+    }
+    keep = np.ones(len(rows), dtype=bool)
+    for column, names in chosen.items():
+        if names:
+            keep &= rows[column].isin(names).to_numpy()
+    if not keep.all():
+        rows = rows[keep].reset_index(drop=True)
+        for column in _CATEGORIES:
+            if column in rows:
+                rows[column] = rows[column].cat.remove_unused_categories()
+    return rows
+
+
+def category_order(column: str, names: Iterable[str]) -> list[str]:
+    """Order the categories of a column of the scored rows, as `Dataset.scored` has them.
+
+    Examples
+    --------
+    >>> category_order("dataset", {"Hp", "A"})
+    ['A', 'Hp']
+    """
+    return _CATEGORIES[column](list(names))
 
 
 def cache_root() -> Path:

@@ -55,6 +55,31 @@ ON CONFLICT (key) DO UPDATE SET
   asked_at = excluded.asked_at
 WHERE calls.reason IS NOT NULL
 """
+_OF_ONE_REPLY = (
+    "maker", "most", "text", "reason", "final", "raw", "place", "details", "asked_at",
+)  # fmt: skip
+_ADDED = ("tries", "prompt_tokens", "completion_tokens", "estimated")
+_BETTER = "calls.reason IS NOT NULL AND excluded.reason IS NULL"  # an answer for a failure
+_TAKE = f"""
+INSERT INTO calls
+SELECT key, stage, ours.id, asked, most, text, reason, final, tries, raw, place, details,
+  prompt_tokens, completion_tokens, estimated, cost, asked_at
+FROM other.calls JOIN other.makers AS theirs ON theirs.id = maker
+  JOIN main.makers AS ours ON ours.what = theirs.what
+WHERE true
+ON CONFLICT (key) DO UPDATE SET
+  {
+    ", ".join(
+        f"{name} = CASE WHEN {_BETTER} THEN excluded.{name} ELSE calls.{name} END"
+        for name in _OF_ONE_REPLY
+    )
+},
+  {", ".join(f"{name} = calls.{name} + excluded.{name}" for name in _ADDED)},
+  cost = CASE WHEN calls.cost IS NULL AND excluded.cost IS NULL THEN NULL
+    ELSE coalesce(calls.cost, 0.0) + coalesce(excluded.cost, 0.0) END
+WHERE calls.raw <> excluded.raw OR calls.text IS NOT excluded.text
+  OR calls.asked_at <> excluded.asked_at
+"""
 _READ = (
     "text, reason, final, raw, place, prompt_tokens, completion_tokens, estimated, cost, details, "
     "(SELECT what FROM makers WHERE id = maker)"
@@ -441,6 +466,51 @@ class Store:
                 [MAX_TRIES],
             ).fetchone()
         return int(count)
+
+    def take(self, other: Store) -> int:
+        """Take over what another folder's store holds; one transaction, in constant memory.
+
+        The same reply is kept once. Where both have asked, an answer goes before a failure and the
+        reply that is here before the other; tokens and costs add up, for both were paid.
+
+        Parameters
+        ----------
+        other : Store
+            It stays as it is.
+
+        Returns
+        -------
+        int
+            Questions that both have answered differently; the answer that was here stays.
+
+        Raises
+        ------
+        DataError
+            A file is damaged, or the disk is full.
+        """
+        with self._said():
+            self._database.execute("ATTACH ? AS other", [str(other.path)])
+            try:
+                self._database.execute("BEGIN IMMEDIATE")
+                try:
+                    (differing,) = self._database.execute(
+                        "SELECT count(*) FROM calls JOIN other.calls AS theirs USING (key) WHERE "
+                        "calls.reason IS NULL AND theirs.reason IS NULL AND calls.text "
+                        "IS NOT theirs.text"
+                    ).fetchone()
+                    for statement in (
+                        "INSERT OR IGNORE INTO makers (what) SELECT what FROM other.makers",
+                        _TAKE,
+                        "INSERT OR IGNORE INTO files SELECT * FROM other.files",
+                    ):
+                        self._database.execute(statement)
+                    self._database.execute("COMMIT")
+                except BaseException:
+                    self._database.execute("ROLLBACK")
+                    raise
+            finally:
+                self._database.execute("DETACH other")
+        return int(differing)
 
     def note_file(self, name: str, sha256: str) -> None:
         """Note that a file of this content was made from this store."""
