@@ -230,13 +230,6 @@ def _declare_studies() -> dict[str, Study]:
             axis="gain in rank correlation",
             score="rank_correlation",
         ),
-        ValueTotals(
-            "study-value-totals",
-            "value-of-knowing",
-            heading="What knowing is worth, and how many rows would tell",
-            words="Scores without and with each quantity over all ratios, the gain with its 95% "
-            "interval by query, and the graded rows from which a gain of this size would be told.",
-        ),
         ValueCeiling(
             "study-value-ceiling",
             "value-of-knowing",
@@ -263,6 +256,13 @@ def _declare_studies() -> dict[str, Study]:
             words="Labels beyond the largest top K that tell N_p (the rest of the candidates) or "
             "the top 2K, the grade points that a choice gains by them, and the labels that a grade "
             "point costs.",
+        ),
+        ValueTotals(
+            "study-value-totals",
+            "value-of-knowing",
+            heading="What knowing is worth, and how many rows would tell",
+            words="Scores without and with each quantity over all ratios, the gain with its 95% "
+            "interval by query, and the graded rows from which a gain of this size would be told.",
         ),
         ValuePairs(
             "study-value-pairs",
