@@ -284,7 +284,7 @@ class Run:
         return rows[rows["grade"].notna()].reset_index(drop=True)
 
     def first_cell(self, which: int | str, **of: Any) -> Cell:
-        """Give the first cell of a figure that has a value.
+        """Give the first cell of a figure whose value is not 0, or else the first that has one.
 
         Parameters
         ----------
@@ -308,7 +308,8 @@ class Run:
         known = numbers.dropna(subset=entry.value)
         if known.empty:
             return Cell(entry.label)
-        first = known.iloc[0]
+        telling = known[known[entry.value] != 0]
+        first = (known if telling.empty else telling).iloc[0]
         dataset, embedding, segment = (str(first[name]) for name in cells.CELL)
         return Cell(entry.label, dataset, embedding, segment, float(first[entry.value]))
 

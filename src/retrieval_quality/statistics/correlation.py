@@ -150,12 +150,12 @@ def correlate(
     )
     frames = []
     for order, measure in enumerate(chosen):
-        table, best, value = _best(counts, measure, alpha, ties)
+        table, best, value = _best_over_alpha(counts, measure, alpha, ties)
         frames.append(_frame(counts, table, measure, coefficients, best, value, fewest, order))
     return _assemble(frames)
 
 
-def _best(
+def _best_over_alpha(
     counts: Counts, measure: Measure, alpha: str | float, ties: str
 ) -> tuple[Table, FloatArray, FloatArray]:
     """Alpha and coefficients of every cell, each of shape (cells, 4)."""
