@@ -62,6 +62,7 @@ _CATEGORIES: dict[str, Callable[[list[str]], list[str]]] = {
     "pattern": sorted,
 }
 _STALE_SECONDS = 24 * 3600
+_PIECE = 1 << 17  # rows of a piece of what is written in pieces
 
 
 @dataclass(frozen=True, eq=False)
@@ -767,9 +768,23 @@ def _broken_relations(
 
 
 def _write_scored(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
-    """Write the table behind `Dataset.scored`, joined with the rows of twice the K."""
-    rows = _sql(
-        connection,
+    """Write the table behind `Dataset.scored`, joined with the rows of twice the K, in pieces."""
+    graded = str(folder / "graded.parquet")
+    values = """SELECT id, E, split_part(id, '-', 1) AS dataset,
+        regexp_replace(id, '-[^-]*$', '') AS subset, array_to_string(inK, '') AS pattern
+        FROM read_parquet(?)"""
+    names = {
+        column: pa.array(
+            order(
+                connection.sql(f"SELECT DISTINCT {column} FROM ({values})", params=[graded])
+                .to_arrow_table()[column]
+                .to_pylist()
+            ),
+            pa.string(),
+        )
+        for column, order in _CATEGORIES.items()
+    }
+    rows = connection.sql(
         """WITH graded AS (
             SELECT file_row_number AS row, id, E, Nc, Np, K, grade,
                 CAST(list_sum(inK) AS INTEGER) AS n_positives, array_to_string(inK, '') AS pattern,
@@ -783,16 +798,24 @@ def _write_scored(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
             ON one.id = two.id AND one.E = two.E AND one.Nc = two.Nc AND one.Np = two.Np
             AND 2 * one.K = two.K AND one.rank = two.rank[:one.K]
         ORDER BY one.row""",
-        folder / "graded.parquet",
-    )
-    for column, order in _CATEGORIES.items():
-        names = pa.array(order(rows[column].unique().to_pylist()), pa.string())
-        codes = pc.index_in(rows[column].combine_chunks(), value_set=names)
-        category = pa.DictionaryArray.from_arrays(codes, names)
-        rows = rows.set_column(rows.column_names.index(column), column, category)
+        params=[graded],
+    ).to_arrow_reader(_PIECE)
+    kinds = [
+        pa.field(field.name, pa.dictionary(pa.int32(), pa.string()))
+        if field.name in names
+        else field
+        for field in rows.schema
+    ]
     options = pa.ipc.IpcWriteOptions(compression="lz4")
-    with pa.ipc.new_file(folder / _SCORED, rows.schema, options=options) as file:
-        file.write_table(rows)
+    with pa.ipc.new_file(folder / _SCORED, pa.schema(kinds), options=options) as file:
+        for batch in rows:
+            columns = [
+                pa.DictionaryArray.from_arrays(pc.index_in(column, names[name]), names[name])
+                if name in names
+                else column
+                for name, column in zip(batch.schema.names, batch.columns, strict=True)
+            ]
+            file.write_batch(pa.RecordBatch.from_arrays(columns, schema=pa.schema(kinds)))
 
 
 def _notations(name: str) -> tuple[str, ...]:

@@ -38,7 +38,14 @@ _OF_A_RANKING = (
     "rules_version", "settings", "prefixes", "query_prefix", "passage_prefix", "decimals", "ties",
 )  # fmt: skip
 _WHERE = ("base_url", "max_tokens")  # settings that do not determine a reply that was complete
-_RESULTS = ("finished", "spent", "counts", "agreement", "answers")  # of a stage, not its settings
+_RESULTS = (
+    "finished",
+    "spent",
+    "counts",
+    "inputs",
+    "agreement",
+    "answers",
+)  # of a stage, not its settings
 
 
 def merge(folders: Sequence[Path | str], out: Path | str) -> list[str]:
@@ -244,6 +251,11 @@ def _stages(
     told = {**kept, "finished": complete, "spent": store.spent("answer").as_dict()}
     path = built / answering.MANIFEST
     write_json(path if complete else answering.unfinished_name(path), told)
+    if complete:
+        for _ in store.noting(answering.Asking.of(built).requests()):
+            pass
+        counts = answering.counted(store)
+        write_json(path, {**told, "counts": counts, "inputs": answering.inputs(built)})
     graded = [one for one in stages[grading.MANIFEST] if one]
     if not complete:
         said.append("answering is not finished in every folder: run `pipeline answer`")

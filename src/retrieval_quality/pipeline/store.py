@@ -413,6 +413,43 @@ class Store:
             details={**json.loads(details or "{}"), **json.loads(what)["details"]},
         )
 
+    def outcome(self, key: str) -> Reply | None:
+        """Return the text and the reason of a reply, without what the server said around it."""
+        with self._said():
+            row = self._database.execute(
+                "SELECT text, reason FROM calls WHERE key = ?", [bytes.fromhex(key)]
+            ).fetchone()
+        return None if row is None else Reply(*row)
+
+    def noting(self, requests: Iterable[Request]) -> Iterator[Request]:
+        """Pass requests on, and note their keys for `noted`, outside of memory.
+
+        Parameters
+        ----------
+        requests : iterable of Request
+            What was noted before is forgotten when the first of them is taken.
+        """
+        with self._said():
+            self._database.execute("DROP TABLE IF EXISTS temp.noted")
+            self._database.execute(
+                "CREATE TEMP TABLE noted (key BLOB NOT NULL PRIMARY KEY) WITHOUT ROWID"
+            )
+        for request in requests:
+            with self._said():
+                self._database.execute(
+                    "INSERT OR IGNORE INTO noted VALUES (?)", [bytes.fromhex(request.key)]
+                )
+            yield request
+
+    def noted(self) -> Iterator[Reply | None]:
+        """Yield text and reason for each distinct request that `noting` passed on; None: none."""
+        with self._said():
+            rows = self._database.execute(
+                "SELECT calls.key IS NOT NULL, text, reason FROM noted LEFT JOIN calls USING (key)"
+            )
+            for there, text, reason in rows:
+                yield Reply(text, reason) if there else None
+
     def is_settled(self, request: Request) -> bool:
         """Whether a request is not to be asked again.
 
