@@ -625,6 +625,13 @@ def _model_options(command: Command) -> Command:
             help="Ask once more for what failed or could not be read.",
         ),
         click.option("--prices", help="YAML: {model: {input: …, output: …}}, dollars a million."),
+        click.option(
+            "--engine",
+            type=click.Choice(["chat", "batch"]),
+            default="chat",
+            show_default=True,
+            help="One call a request, or the Batch API: half the price, within a day.",
+        ),
         click.option("--max-cost", type=float, help="Stop before so many dollars are spent."),
         click.option("--dry-run", is_flag=True, help="Say calls, tokens and cost; ask nothing."),
     ]
