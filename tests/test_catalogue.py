@@ -10,7 +10,6 @@ from retrieval_quality.data import schema
 from retrieval_quality.errors import UsageError
 from retrieval_quality.exhibits import catalogue
 from retrieval_quality.exhibits.heatmap import Heatmap, difference
-from retrieval_quality.exhibits.intervals import Intervals
 from retrieval_quality.measures import MEASURES
 from retrieval_quality.parameters import COEFFICIENTS, Parameters
 
@@ -177,13 +176,18 @@ def test_studies_are_numbered_as_the_book_shows_them():
     text = "\n".join(
         (root / f"{page}.md").read_text(encoding="utf-8") for page in ["index", *pages]
     )
-    numbered = sorted(catalogue.STUDIES.values(), key=lambda entry: entry.place)
-    maps = [entry for entry in numbered if isinstance(entry, Intervals)]
-    call = r'run\.(?:(?:figure|table)\("(study-[^"]+)"\)|standing_maps\("(\w+)", "(\w+)"\))'
     shown = []
-    for anchor, *pair in re.findall(call, text):
-        of_pair = [entry.anchor for entry in maps if entry.measures == tuple(pair)]
-        shown += [anchor] if anchor else of_pair
+    for study, first, second in re.findall(
+        r'run\.(?:(?:figure|table)\("(study-[^"]+)"\)|standing_maps\("(\w+)", "(\w+)"\))', text
+    ):
+        marked = [
+            entry.anchor
+            for entry in catalogue.STUDIES.values()
+            if entry.notebook == "intervals" and entry.measures == (first, second)
+        ]
+        assert study or marked
+        shown += [study] if study else marked
+    numbered = sorted(catalogue.STUDIES.values(), key=lambda entry: entry.place)
     assert shown == [entry.anchor for entry in numbered]
     assert [entry.label for entry in numbered[:2]] == ["Study 1", "Study 2"]
 

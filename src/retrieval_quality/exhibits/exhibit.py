@@ -355,5 +355,6 @@ def reasons_given(undefined: pd.DataFrame, noun: str) -> Checks:
 
 
 def _with_value(numbers: pd.DataFrame) -> pd.Series:
-    names = [name for name in ("value", "kept", "correlation") if name in numbers]
+    columns = ("value", "kept", "correlation", "gain", "reliability", "agreement")
+    names = [name for name in columns if name in numbers]
     return numbers[names[0]].notna() if names else pd.Series(True, index=numbers.index)

@@ -72,6 +72,7 @@ def correlate(
     ties: str = "published",
     by: str = "dataset",
     grade: str = "grade",
+    weight: str | None = None,
 ) -> pd.DataFrame:
     """Correlate measures with the grade in every segment, each at its best or at a given alpha.
 
@@ -102,6 +103,8 @@ def correlate(
         the column ``dataset``.
     grade : str
         Column of the grades; another grader's may be given, and they need not be whole.
+    weight : str, optional
+        Column that says how many rows each one stands for, as in counts (`counting.read`).
 
     Returns
     -------
@@ -143,6 +146,7 @@ def correlate(
         require_2k=require_2k,
         by=by,
         grade=grade,
+        weight=weight,
     )
     frames = []
     for order, measure in enumerate(chosen):
