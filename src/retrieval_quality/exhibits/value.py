@@ -145,6 +145,13 @@ def _whole_tenths(limits: tuple[float, float]) -> tuple[float, float] | None:
     return math.floor(limits[0] * 10) / 10, math.ceil(limits[1] * 10) / 10
 
 
+@lru_cache(maxsize=2)
+def _points(
+    dataset: Dataset, embeddings: tuple[str, ...], datasets: tuple[str, ...], seed: int
+) -> pd.DataFrame:
+    return value_ceiling.points(_fitted(dataset, embeddings, datasets, seed))
+
+
 @dataclass(frozen=True)
 class ValuePoints(_Unsegmented, StudyOfCells, StudyTable):
     """What each quantity is worth in grade points."""
@@ -152,7 +159,7 @@ class ValuePoints(_Unsegmented, StudyOfCells, StudyTable):
     columns: ClassVar[tuple[str, ...]] = value_ceiling.POINT_COLUMNS
 
     def _numbers(self, dataset: Dataset, run: Parameters) -> Result:
-        numbers = value_ceiling.points(fitted(dataset, run))
+        numbers = _points(dataset, run.embeddings, run.datasets, run.seed)
         whole = numbers[(numbers["dataset"] == value.ALL) & (numbers["score"] == "choice")]
         notes = [
             f"Choosing among the retrievals of a query with {KNOWN[row['quantity']]} known gains "
@@ -171,7 +178,7 @@ class ValueLabels(_Unsegmented, StudyOfCells, StudyTable):
 
     def _numbers(self, dataset: Dataset, run: Parameters) -> Result:
         numbers = value_ceiling.labels(
-            fitted(dataset, run), value_ceiling.points(fitted(dataset, run))
+            fitted(dataset, run), _points(dataset, run.embeddings, run.datasets, run.seed)
         )
         notes = []
         for _, row in numbers[numbers["dataset"] == value.ALL].iterrows():
