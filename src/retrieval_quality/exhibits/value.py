@@ -15,7 +15,13 @@ from retrieval_quality.exhibits.exhibit import Result, StudyTable
 from retrieval_quality.exhibits.ranges import COLUMNS, RangeStudy, StudyOfCells
 from retrieval_quality.exhibits.words import counted, measure_name, number, with_interval
 from retrieval_quality.parameters import Parameters
-from retrieval_quality.statistics import value, value_ceiling, value_choice, value_judges
+from retrieval_quality.statistics import (
+    value,
+    value_ceiling,
+    value_choice,
+    value_judges,
+    value_mixed,
+)
 
 if TYPE_CHECKING:
     from retrieval_quality.data.dataset import Dataset
@@ -432,3 +438,17 @@ class ValueAgreement(_Unsegmented, StudyOfCells, StudyTable):
             if not math.isnan(row["agreement"])
         ]
         return self._shown(dataset, run, numbers, notes)
+
+
+@dataclass(frozen=True)
+class ValueMixed(_Unsegmented, StudyOfCells, StudyTable):
+    """Coefficients of N_p, and of recall within and between queries, on a sample."""
+
+    columns: ClassVar[tuple[str, ...]] = value_mixed.MIXED_COLUMNS
+
+    def _numbers(self, dataset: Dataset, run: Parameters) -> Result:
+        numbers = value_mixed.mixed(scored_rows(dataset, run), seed=run.seed)
+        lacking = int(numbers["estimate"].isna().sum())
+        return self._shown(
+            dataset, run, numbers, [f"{lacking} of {len(numbers)} terms have no estimate."]
+        )
