@@ -148,7 +148,7 @@ def test_an_unknown_dataset_keeps_its_own_name():
         ("table-1", "table-1"),
         ("extra-t-minus-f-hp", "extra-t-minus-f-hp"),
         ("Extra 1", "extra-t-minus-f-hp"),
-        ("study 1", "study-which-measure"),
+        ("study 1", "study-overview"),
     ],
 )
 def test_an_entry_is_found_by_what_people_call_it(text, anchor):
@@ -173,8 +173,20 @@ def test_selecting_by_number_or_all():
 def test_studies_are_numbered_as_the_book_shows_them():
     root = Path(__file__).parents[1]
     pages = re.findall(r"file: (notebooks/\S+)", (root / "_toc.yml").read_text(encoding="utf-8"))
-    text = "\n".join((root / f"{page}.md").read_text(encoding="utf-8") for page in pages)
-    shown = re.findall(r'run\.(?:figure|table)\("(study-[^"]+)"\)', text)
+    text = "\n".join(
+        (root / f"{page}.md").read_text(encoding="utf-8") for page in ["index", *pages]
+    )
+    shown = []
+    for study, first, second in re.findall(
+        r'run\.(?:(?:figure|table)\("(study-[^"]+)"\)|standing_maps\("(\w+)", "(\w+)"\))', text
+    ):
+        marked = [
+            entry.anchor
+            for entry in catalogue.STUDIES.values()
+            if entry.notebook == "intervals" and entry.measures == (first, second)
+        ]
+        assert study or marked
+        shown += [study] if study else marked
     numbered = sorted(catalogue.STUDIES.values(), key=lambda entry: entry.place)
     assert shown == [entry.anchor for entry in numbered]
     assert [entry.label for entry in numbered[:2]] == ["Study 1", "Study 2"]

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
     from retrieval_quality.book.kernels import Papermill
 
+FIRST = "index"
+"""The first page of the book: a notebook at the top of the checkout."""
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CELL_SECONDS = 1800  # a cell that runs longer is stuck
 Given = Parameters | Mapping[str, Any] | Iterable[str]
@@ -79,12 +81,17 @@ class Work:
     values: dict[str, Any]
     writes: bool
 
+    def page(self, stage: Path) -> Path:
+        """Where the executed notebook goes: the first page to the top, others into a folder."""
+        return (stage if self.source.stem == FIRST else stage / "notebooks") / self.source.name
+
     def with_place(self, stage: Path) -> dict[str, Any]:
         """Give the values, with a folder of the notebook's own for its files."""
         if not self.writes:
             return self.values
         folder = stage / "figures" / self.source.stem
-        links.write_address(folder, f"../figures/{self.source.stem}")
+        up = "" if self.source.stem == FIRST else "../"
+        links.write_address(folder, f"{up}figures/{self.source.stem}")
         return {**self.values, WHERE["name"]: str(folder)}
 
 
@@ -133,7 +140,8 @@ def find_root(start: str | Path | None = None) -> Path:
 def notebook_names(root: Path | None = None) -> list[str]:
     """Names of the notebooks of the book, in the order of its table of contents."""
     toc = ((root or find_root()) / "_toc.yml").read_text(encoding="utf-8")
-    return [Path(name).stem for name in re.findall(r"file:\s*(notebooks/[^\s#]+)", toc)]
+    found = re.findall(r"(?:file|root):\s*((?:notebooks/)?[^\s#]+)", toc)
+    return [Path(name).stem for name in found if name == FIRST or name.startswith("notebooks/")]
 
 
 def notebook_path(name: str, root: Path | None = None) -> Path:
@@ -147,7 +155,10 @@ def notebook_path(name: str, root: Path | None = None) -> Path:
     own = Path(name)
     if own.suffix in (".md", ".ipynb", ".py") and own.is_file():
         return own
-    folder = (root or find_root()) / "notebooks"
+    root = root or find_root()
+    if name == FIRST:
+        return root / f"{FIRST}.md"
+    folder = root / "notebooks"
     path = folder / f"{name.removesuffix('.md')}.md"
     if not path.is_file() or path.parent != folder:
         known = ", ".join(sorted(file.stem for file in folder.glob("*.md")))
@@ -618,7 +629,7 @@ def announcement(name: str, simulated: bool) -> str:
 def _stage(root: Path, stage: Path) -> None:
     """Copy what the book is rendered from, without the text notebooks."""
     stage.mkdir(parents=True)
-    for name in ("_config.yml", "_toc.yml", "index.md"):
+    for name in ("_config.yml", "_toc.yml"):
         shutil.copyfile(root / name, stage / name)
     shutil.copytree(root / "book", stage / "book")
 
@@ -655,7 +666,7 @@ def _execute_all(work: list[Work], stage: Path, reports: Path, jobs: int) -> dic
     ):
         running = {
             pool.submit(
-                _execute, papermill, one.source, pages / one.source.name, one.with_place(stage)
+                _execute, papermill, one.source, one.page(stage), one.with_place(stage)
             ): one.source
             for one in work
         }
@@ -665,7 +676,8 @@ def _execute_all(work: list[Work], stage: Path, reports: Path, jobs: int) -> dic
                 seconds[source.stem], failure = done.result()
                 progress.update()
                 if failure:
-                    raise DataError(_with_place(failure, _report(pages / source.name, reports)))
+                    executed = (stage if source.stem == FIRST else pages) / source.name
+                    raise DataError(_with_place(failure, _report(executed, reports)))
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
     return seconds

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _BOX = (1.06, 0.62)
 """Width and height of a cell of the board, in inches."""
+NOT_EQUAL = "Not told apart is not equal: these data cannot show which is ahead, and others may."
 _SMALL: dict[str, Any] = {"ha": "center", "va": "center", "size": 7, "color": "#404040"}
 
 
@@ -66,7 +67,7 @@ class WhichMeasure(RangeStudy):
             told = ", ".join(level)
             records.append((name, range_, best, value[0], *interval(value[1:]), n, count, "", told))
         numbers = pd.DataFrame(records, columns=list(self.columns))
-        notes = [*_advice(numbers), *that_coincide(cells, self.measures)]
+        notes = [*_advice(numbers), NOT_EQUAL, *that_coincide(cells, self.measures)]
         return self._shown(dataset, run, numbers, notes)
 
     def _picture(self, result: Result) -> Figure:
@@ -223,10 +224,6 @@ def _advice(numbers: pd.DataFrame) -> list[str]:
         said.append(
             f"K/N_p {name}: {', '.join(first)} {'is' if len(first) == 1 else 'are'} best, or not "
             f"told from the best, in {most} of {len(part)} datasets; {winner} a clear winner."
-        )
-    if said:
-        said.append(
-            "Not told apart is not equal: these data cannot show which is ahead, and others may."
         )
     return said
 

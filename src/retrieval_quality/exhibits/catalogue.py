@@ -24,6 +24,7 @@ from retrieval_quality.exhibits.heatmap import Correlation, Difference, differen
 from retrieval_quality.exhibits.intervals import Intervals
 from retrieval_quality.exhibits.listings import GradedRelations, RankedRelations, RankOrder
 from retrieval_quality.exhibits.narrow_wide import NarrowWide
+from retrieval_quality.exhibits.overview import Overview
 from retrieval_quality.exhibits.recall import (
     RecallAcross,
     RecallDifference,
@@ -230,13 +231,6 @@ def _declare_studies() -> dict[str, Study]:
             axis="gain in rank correlation",
             score="rank_correlation",
         ),
-        ValueTotals(
-            "study-value-totals",
-            "value-of-knowing",
-            heading="What knowing is worth, and how many rows would tell",
-            words="Scores without and with each quantity over all ratios, the gain with its 95% "
-            "interval by query, and the graded rows from which a gain of this size would be told.",
-        ),
         ValueCeiling(
             "study-value-ceiling",
             "value-of-knowing",
@@ -263,6 +257,13 @@ def _declare_studies() -> dict[str, Study]:
             words="Labels beyond the largest top K that tell N_p (the rest of the candidates) or "
             "the top 2K, the grade points that a choice gains by them, and the labels that a grade "
             "point costs.",
+        ),
+        ValueTotals(
+            "study-value-totals",
+            "value-of-knowing",
+            heading="What knowing is worth, and how many rows would tell",
+            words="Scores without and with each quantity over all ratios, the gain with its 95% "
+            "interval by query, and the graded rows from which a gain of this size would be told.",
         ),
         ValuePairs(
             "study-value-pairs",
@@ -298,6 +299,16 @@ def _declare_studies() -> dict[str, Study]:
             words="Coefficients for one standard deviation, on 60 queries of each dataset: of "
             "log N_p beside n_p and K, and of recall within and between queries, with 95% "
             "intervals by a cumulative-link GEE and by a linear model with an effect of the query.",
+        ),
+        Overview(
+            "study-overview",
+            "index",
+            measures=("P", "T", "nDCG", "F", "R"),
+            heading="Which measure follows the grade?",
+            words="Correlation of measures with the grade of the answer, mean over the datasets, "
+            "by range of K/N_p. P, T and nDCG need no N_p; F and R do. α is taken from the other "
+            "datasets. Bars: 95% bootstrap intervals by query.",
+            axis="{coefficient} with the grade",
         ),
         ValueNoise(
             "study-value-noise",
@@ -439,14 +450,15 @@ def interval_study(entry: Exhibit) -> Study:
 
 
 _STUDY_PAGES = (
-    "which-measure",
-    "recall",
+    "index",
     "intervals",
     "honest-alpha",
-    "exact-alpha",
-    "value-of-knowing",
-    "controls",
     "data-ratio-embedding",
+    "controls",
+    "recall",
+    "value-of-knowing",
+    "which-measure",
+    "exact-alpha",
 )
 """The notebooks that show studies, in the order of the book."""
 

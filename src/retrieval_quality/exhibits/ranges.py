@@ -90,7 +90,7 @@ class StudyOfCells(Study):
             return self._none_large_enough(dataset, run)
         n = int(numbers["n"].max()) if "n" in numbers else 0
         if limits is None and {"low", "high", "value"} <= set(numbers):
-            limits = _scale_of(numbers)
+            limits = scale_of(numbers)
         return self._result(
             dataset,
             run,
@@ -128,7 +128,7 @@ class RangeStudy(StudyOfCells):
                 axes.plot(
                     x, points["value"], linestyle="none", zorder=3, clip_on=False, **marks[one]
                 )
-            _label_positions(axes, part, positions)
+            label_positions(axes, part, positions)
         handles = [Line2D([], [], linestyle="none", **marks[one]) for one in series]
         draw_legend(sheet, handles, [series_label(one) for one in series], 0.52)
         return sheet.figure
@@ -192,7 +192,7 @@ def _measured(
     )
 
 
-def _scale_of(numbers: pd.DataFrame) -> tuple[float, float]:
+def scale_of(numbers: pd.DataFrame) -> tuple[float, float]:
     """Let the scale hold all that is drawn, and 0, to the next tenth."""
     drawn = numbers[["value", "low", "high"]].to_numpy(dtype=float)
     drawn = drawn[~np.isnan(drawn)]
@@ -346,7 +346,7 @@ def positions_of(numbers: pd.DataFrame) -> list[str]:
     return list(RANGES) if ranges else list(numbers["position"].unique())
 
 
-def _label_positions(axes: Axes, part: pd.DataFrame, positions: Sequence[str]) -> None:
+def label_positions(axes: Axes, part: pd.DataFrame, positions: Sequence[str]) -> None:
     """Label each group and, below it, the rows that it rests on."""
     axes.set(xlim=(-0.5, len(positions) - 0.5), xticks=range(len(positions)))
     axes.set_xticklabels([textwrap.fill(as_is(name), 10) for name in positions])

@@ -13,7 +13,7 @@ from typing import Any
 
 from retrieval_quality.errors import DataError
 from retrieval_quality.logs.account import Account, quote
-from retrieval_quality.logs.files import Record, parse, records, table_rows
+from retrieval_quality.logs.files import Record, is_csv, parse, records, table_rows
 from retrieval_quality.logs.options import Options
 from retrieval_quality.logs.rows import (
     Document,
@@ -128,7 +128,7 @@ def _records(path: Path, account: Account, options: Options, noun: str) -> Itera
     name = path.name.lower().removesuffix(".gz")
     if name.endswith(".parquet"):
         yield from parquet_records(path)
-    elif name.endswith((".csv", ".tsv")):
+    elif is_csv(path):
         yield from table_rows(path, account, options.delimiter)
     else:
         yield from records(path, account, noun)
@@ -256,10 +256,17 @@ def _cases(place: str, found: Any, path: Path, account: Account) -> Iterator[Rec
         account.fault(place, "", "not an object")
         return
     found = found.get("testRunData", found)
-    if "testCases" in found:
-        for _ in found.get("conversationalTestCases") or ():
-            account.note("conversational cases, left out (no retrieved list)")
-        for number, case in enumerate(found["testCases"] or (), start=1):
+    if not isinstance(found, dict):
+        account.fault(place, "testRunData", f"{quote(found)} where an object belongs")
+    elif "testCases" in found:
+        several, cases = found.get("conversationalTestCases"), found["testCases"]
+        if isinstance(several, list) and several:
+            kind = "conversational cases, left out (no retrieved list)"
+            account.note(kind, count=len(several))
+        if not isinstance(cases, list | None):
+            account.fault(place, "testCases", f"{quote(cases)} where a list belongs")
+            return
+        for number, case in enumerate(cases or (), start=1):
             yield f"case {number}", case
     elif "testRunLink" in found and "input" not in found:
         raise DataError(f"{path} holds only a link to a test run, not its cases")
@@ -267,7 +274,9 @@ def _cases(place: str, found: Any, path: Path, account: Account) -> Iterator[Rec
         yield place or "case 1", found
 
 
-def _deepeval(case: dict[str, Any], place: str, options: Options, account: Account) -> Row | None:
+def _deepeval(case: Any, place: str, options: Options, account: Account) -> Row | None:
+    if not isinstance(case, dict):
+        raise FieldError("", f"{quote(case)} where a case belongs")
     known = {_DEEPEVAL.get(name, name): value for name, value in case.items()}
     if "input" not in known and ("scenario" in known or "turns" in known):
         account.note("conversational cases, left out (no retrieved list)", place)

@@ -191,7 +191,10 @@ def table_rows(
     """
     csv.field_size_limit(LONGEST_CELL)
     with opened(path) as raw, io.TextIOWrapper(raw, encoding="utf-8", newline="") as file:
-        head = file.readline()
+        try:
+            head = file.readline()
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path} is not UTF-8 ({error.reason}); save it as UTF-8") from error
         sign = delimiter or delimiter_of(head)
         header = next(csv.reader([head], delimiter=sign, strict=True), [])
         header = [name.strip() for name in header]
@@ -227,6 +230,16 @@ def delimiter_of(head: str) -> str:
     ';'
     """
     return max(",;\t", key=head.count)
+
+
+def is_csv(path: Path) -> bool:
+    """Whether a file is a table of text: by its name, else because it does not begin as JSON."""
+    name = path.name.lower().removesuffix(".gz")
+    if name.endswith((".csv", ".tsv", ".txt")):
+        return True
+    if name.endswith((".json", ".jsonl", ".ndjson", ".parquet")):
+        return False
+    return first_line(path).lstrip()[:1] not in ("{", "[")
 
 
 def columns_of(path: Path, delimiter: str | None = None) -> list[str]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from retrieval_quality.errors import DataError, UsageError
 from retrieval_quality.logs.account import Account, quote
 from retrieval_quality.logs.cases import as_list, dig
-from retrieval_quality.logs.files import Record, columns_of, grouped, records, table_rows
+from retrieval_quality.logs.files import Record, columns_of, grouped, is_csv, records, table_rows
 from retrieval_quality.logs.options import LONG, WIDE, Options
 from retrieval_quality.logs.rows import (
     Document,
@@ -74,7 +74,7 @@ def found_columns(path: Path, options: Options) -> list[str]:
     if kind.endswith(".parquet"):
         with opened_parquet(path) as file:
             return list(file.schema_arrow.names)
-    if kind.endswith((".csv", ".tsv", ".txt")):
+    if is_csv(path):
         return columns_of(path, options.delimiter)
     for _, record in records(path, Account(path.name)):
         return list(record) if isinstance(record, dict) else []
@@ -95,7 +95,7 @@ def columns(path: Path, options: Options) -> dict[str, str]:
     if options.group:
         given["group"] = options.group
     found = found_columns(path, options)
-    nested = not path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv", ".txt"))
+    nested = not is_csv(path)
     for ours, theirs in given.items():
         if ours in ("doc_id", "doc_text", "label", "score") and "documents" in given:
             continue  # within a document
@@ -122,7 +122,7 @@ def _source(path: Path, options: Options, account: Account) -> Iterator[Record]:
     kind = path.name.lower().removesuffix(".gz")
     if kind.endswith(".parquet"):
         yield from parquet_records(path)
-    elif kind.endswith((".csv", ".tsv", ".txt")):
+    elif is_csv(path):
         yield from table_rows(path, account, options.delimiter)
     else:
         for place, record in records(path, account, "row"):

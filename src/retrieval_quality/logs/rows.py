@@ -164,7 +164,7 @@ def as_text(value: object, field: str) -> str | None:
     raise FieldError(field, f"{quote(value)} where a text belongs")
 
 
-_NUMBER = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*")
+_NUMBER = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 
 
 def as_number(value: object, field: str, decimal: str = ".") -> float | None:

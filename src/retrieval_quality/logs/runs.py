@@ -177,6 +177,10 @@ def read_mlflow(path: Path, options: Options, account: Account) -> Iterator[Row]
             account.note("traces without spans (exported without their data)", place)
             continue
         spans = []
+        if not isinstance(data["spans"], list):
+            what = f"{quote(data['spans'])} where a list belongs"
+            account.fault(place, "data.spans", what)
+            continue
         for raw in data["spans"]:
             try:
                 spans.append(_span(raw, record["info"], place, options, account))
@@ -205,7 +209,7 @@ def _span_id(raw: dict[str, Any]) -> Any:
 def _span(raw: Any, info: dict[str, Any], place: str, options: Options, account: Account) -> Span:
     if not isinstance(raw, dict):
         raise FieldError("data.spans", "not an object")
-    attributes = raw.get("attributes") or {}
+    attributes = as_object(raw.get("attributes"))
     key = _hex(_span_id(raw))
     if key is None:
         raise FieldError("span_id", "the span has no id")
@@ -291,9 +295,16 @@ def _chunk(one: dict[str, Any], i: int) -> Document:
     return document
 
 
+def _assessments(info: dict[str, Any]) -> list[Any]:
+    found = info.get("assessments")
+    if not isinstance(found, list | None):
+        raise FieldError("info.assessments", f"{quote(found)} where a list belongs")
+    return found or []
+
+
 def _assessed(info: dict[str, Any]) -> dict[str, float]:
     found: dict[str, float] = {}
-    for one in info.get("assessments") or ():
+    for one in _assessments(info):
         if not isinstance(one, dict) or one.get("valid") is False:
             continue
         feedback = one.get("feedback")
@@ -306,7 +317,7 @@ def _assessed(info: dict[str, Any]) -> dict[str, float]:
 
 def _expected(info: dict[str, Any]) -> list[str] | None:
     """Return the addresses of all relevant documents, where somebody said them."""
-    for one in info.get("assessments") or ():
+    for one in _assessments(info):
         if isinstance(one, dict) and one.get("assessment_name") == "expected_retrieved_context":
             expectation = one.get("expectation")
             value = expectation.get("value") if isinstance(expectation, dict) else None

@@ -17,7 +17,7 @@ from typing import Any
 from retrieval_quality.errors import DataError
 from retrieval_quality.logs.account import Account, quote
 from retrieval_quality.logs.cases import dig
-from retrieval_quality.logs.files import grouped, parse, records, table_rows
+from retrieval_quality.logs.files import grouped, is_csv, parse, records, table_rows
 from retrieval_quality.logs.options import Options
 from retrieval_quality.logs.rows import (
     Document,
@@ -101,7 +101,7 @@ def _raw(path: Path, account: Account) -> Iterator[tuple[str, Any]]:
         for place, row in parquet_records(path):
             yield place, _from_columns(row)
         return
-    if path.name.lower().removesuffix(".gz").endswith(".csv"):
+    if is_csv(path):
         for place, row in table_rows(path, account):
             yield place, _from_columns({k: v for k, v in row.items() if v != ""})
         return
@@ -193,14 +193,31 @@ def _value(value: Any) -> Any:
     for name, inner in value.items():
         kind = name.replace("_", "").lower()
         if kind == "intvalue":
-            return int(inner)
+            return _whole(inner, name)
         if kind in ("stringvalue", "doublevalue", "boolvalue", "bytesvalue"):
             return inner
         if kind == "arrayvalue":
-            return [_value(one) for one in (inner or {}).get("values") or ()]
+            values = as_object(inner).get("values")
+            return [_value(one) for one in values] if isinstance(values, list) else []
         if kind == "kvlistvalue":
-            return _attributes((inner or {}).get("values"))
+            return _attributes(as_object(inner).get("values"))
     return None
+
+
+def _whole(value: Any, field: str) -> int:
+    """Read a whole number, which protobuf writes as text where it is a long one."""
+    text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    if not re.fullmatch(r"[+-]?[0-9]{1,19}", text):
+        raise FieldError(field, f"{quote(value)} is not a whole number of 64 bits")
+    return int(text)
+
+
+def _nanoseconds(value: Any, field: str) -> int | None:
+    """Read a time of protobuf; 0 is none."""
+    found = _whole(value, field)
+    if not 0 <= found < 2**63:
+        raise FieldError(field, f"{quote(value)} is no time in nanoseconds since 1970")
+    return found or None
 
 
 def _attributes(found: Any) -> dict[str, Any]:
@@ -245,10 +262,10 @@ def _span(raw: dict[str, Any], place: str, options: Options, account: Account) -
         return span
     start = _pick(raw, "startTimeUnixNano", "start_time_unix_nano")
     if start is not None:
-        span.start = int(start) or None
+        span.start = _nanoseconds(start, "startTimeUnixNano")
     else:
         span.start = as_time(raw.get("start_time"), "start_time", account, options.zone)
-    if int(raw.get("droppedAttributesCount") or raw.get("dropped_attributes_count") or 0):
+    if _pick(raw, "droppedAttributesCount", "dropped_attributes_count") not in (None, 0, "0"):
         account.note("spans that lost attributes (lists may be cut)", span.id)
     if retrieval and told not in _KINDS:
         span.query = _text(dig(attributes, "gen_ai.retrieval.query.text"))
@@ -428,7 +445,8 @@ def _graded(raw: dict[str, Any], attributes: dict[str, Any]) -> dict[str, float]
         single = prefix.rpartition(".")[2].removesuffix("s")
         for one in (entries(attributes, prefix) or {}).values():
             _add(found, dig(one, f"{single}.name"), dig(one, f"{single}.score"))
-    for event in raw.get("events") or ():
+    events = raw.get("events")
+    for event in events if isinstance(events, list) else ():
         if isinstance(event, dict) and event.get("name") == "gen_ai.evaluation.result":
             told = _attributes(event.get("attributes"))
             name = dig(told, "gen_ai.evaluation.name")

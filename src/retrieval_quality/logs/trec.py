@@ -164,8 +164,14 @@ def _entries(path: Path, account: Account) -> Iterator[tuple[str, Entry]]:
             account.note("comment lines", f"line {number}")
             continue
         cells = words(text)
-        if len(cells) < 6:
-            what = f"{len(cells)} fields where a line of a run has 6"
+        what = f"{len(cells)} fields where a line of a run has 6"
+        if "\r" in text:
+            what = "a carriage return within the line; lines end at \\n or \\r\\n"
+        elif len(cells) > 6 and _rank(cells[3]) is None:
+            what += f", and {quote(cells[3])} is no rank: does an id hold a blank?"
+        elif len(cells) >= 6:
+            what = ""
+        if what:
             account.fault(f"line {number}", "", what)
             continue
         try:
