@@ -42,6 +42,7 @@ from retrieval_quality.exhibits.value import (
     ValueJudges,
     ValueLabels,
     ValueLevels,
+    ValueMixed,
     ValueNoise,
     ValuePairs,
     ValuePoints,
@@ -290,6 +291,14 @@ def _declare_studies() -> dict[str, Study]:
             heading="Between and within queries",
             words="Rank correlations with the grade: pooled, of the means of queries, within "
             "queries, and at equal K and N_p (α = ½), with 95% intervals by query.",
+        ),
+        ValueMixed(
+            "study-value-mixed",
+            "value-of-knowing",
+            heading="The same by models with coefficients, on a sample",
+            words="Coefficients for one standard deviation, on 60 queries of each dataset: of "
+            "log N_p beside n_p and K, and of recall within and between queries, with 95% "
+            "intervals by a cumulative-link GEE and by a linear model with an effect of the query.",
         ),
         Overview(
             "study-overview",

@@ -355,6 +355,6 @@ def reasons_given(undefined: pd.DataFrame, noun: str) -> Checks:
 
 
 def _with_value(numbers: pd.DataFrame) -> pd.Series:
-    columns = ("value", "kept", "correlation", "gain", "reliability", "agreement")
+    columns = ("value", "kept", "correlation", "gain", "reliability", "agreement", "estimate")
     names = [name for name in columns if name in numbers]
     return numbers[names[0]].notna() if names else pd.Series(True, index=numbers.index)

@@ -15,7 +15,13 @@ from retrieval_quality.exhibits.exhibit import Result, StudyTable
 from retrieval_quality.exhibits.ranges import COLUMNS, RangeStudy, StudyOfCells
 from retrieval_quality.exhibits.words import counted, measure_name, number, with_interval
 from retrieval_quality.parameters import Parameters
-from retrieval_quality.statistics import value, value_ceiling, value_choice, value_judges
+from retrieval_quality.statistics import (
+    value,
+    value_ceiling,
+    value_choice,
+    value_judges,
+    value_mixed,
+)
 
 if TYPE_CHECKING:
     from retrieval_quality.data.dataset import Dataset
@@ -145,6 +151,13 @@ def _whole_tenths(limits: tuple[float, float]) -> tuple[float, float] | None:
     return math.floor(limits[0] * 10) / 10, math.ceil(limits[1] * 10) / 10
 
 
+@lru_cache(maxsize=2)
+def _points(
+    dataset: Dataset, embeddings: tuple[str, ...], datasets: tuple[str, ...], seed: int
+) -> pd.DataFrame:
+    return value_ceiling.points(_fitted(dataset, embeddings, datasets, seed))
+
+
 @dataclass(frozen=True)
 class ValuePoints(_Unsegmented, StudyOfCells, StudyTable):
     """What each quantity is worth in grade points."""
@@ -152,7 +165,7 @@ class ValuePoints(_Unsegmented, StudyOfCells, StudyTable):
     columns: ClassVar[tuple[str, ...]] = value_ceiling.POINT_COLUMNS
 
     def _numbers(self, dataset: Dataset, run: Parameters) -> Result:
-        numbers = value_ceiling.points(fitted(dataset, run))
+        numbers = _points(dataset, run.embeddings, run.datasets, run.seed)
         whole = numbers[(numbers["dataset"] == value.ALL) & (numbers["score"] == "choice")]
         notes = [
             f"Choosing among the retrievals of a query with {KNOWN[row['quantity']]} known gains "
@@ -171,7 +184,7 @@ class ValueLabels(_Unsegmented, StudyOfCells, StudyTable):
 
     def _numbers(self, dataset: Dataset, run: Parameters) -> Result:
         numbers = value_ceiling.labels(
-            fitted(dataset, run), value_ceiling.points(fitted(dataset, run))
+            fitted(dataset, run), _points(dataset, run.embeddings, run.datasets, run.seed)
         )
         notes = []
         for _, row in numbers[numbers["dataset"] == value.ALL].iterrows():
@@ -425,3 +438,17 @@ class ValueAgreement(_Unsegmented, StudyOfCells, StudyTable):
             if not math.isnan(row["agreement"])
         ]
         return self._shown(dataset, run, numbers, notes)
+
+
+@dataclass(frozen=True)
+class ValueMixed(_Unsegmented, StudyOfCells, StudyTable):
+    """Coefficients of N_p, and of recall within and between queries, on a sample."""
+
+    columns: ClassVar[tuple[str, ...]] = value_mixed.MIXED_COLUMNS
+
+    def _numbers(self, dataset: Dataset, run: Parameters) -> Result:
+        numbers = value_mixed.mixed(scored_rows(dataset, run), seed=run.seed)
+        lacking = int(numbers["estimate"].isna().sum())
+        return self._shown(
+            dataset, run, numbers, [f"{lacking} of {len(numbers)} terms have no estimate."]
+        )

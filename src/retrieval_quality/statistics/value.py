@@ -28,6 +28,7 @@ import math
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -147,6 +148,7 @@ def prepare(rows: pd.DataFrame) -> pd.DataFrame:
     return used.assign(**extra, range=np.searchsorted(ends, ratio - 1e-9))
 
 
+@lru_cache(maxsize=1 << 17)
 def _order(pattern: str) -> tuple[float, int]:
     k, found = len(pattern), pattern.count("1")
     discounts = [1 / math.log2(2 + i) for i in range(k)]

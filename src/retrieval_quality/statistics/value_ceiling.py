@@ -91,13 +91,17 @@ def crossfit_scores(
         Values that are equal in exact arithmetic are equal.
     """
     one = MEASURES[measure]
-    if not one.has_alpha:
-        return np.round(one.evaluate(rows), 9)
     group = np.zeros(len(rows), np.int64) if stratum is None else stratum
-    columns = list(one.columns)
-    cell = pd.factorize(pd.MultiIndex.from_frame(rows[columns].assign(g=group)))[0]
+    cell = group if one.has_alpha else np.zeros(len(rows), np.int64)
+    for column in one.columns:
+        own_code, distinct = pd.factorize(rows[column])
+        cell = pd.factorize(cell * max(len(distinct), 1) + own_code)[0].astype(np.int64)
     first = np.unique(cell, return_index=True)[1]
     cells, own = rows.iloc[first].reset_index(drop=True), group[first]
+    if isinstance(cells["pattern"].dtype, pd.CategoricalDtype):
+        cells = cells.assign(pattern=cells["pattern"].cat.remove_unused_categories())
+    if not one.has_alpha:
+        return np.round(one.evaluate(cells), 9)[cell]
     graded, code = np.unique(grade, return_inverse=True)
     size, n_folds = len(graded), int(fold.max()) + 1 if len(fold) else 0
     counts = np.bincount(

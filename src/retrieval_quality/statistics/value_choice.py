@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from retrieval_quality.measures import MEASURES
@@ -67,6 +68,12 @@ def _whole(rows: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, list
     return used, [name for name in names if name != "Fe"]
 
 
+def _names(rows: pd.DataFrame) -> NDArray[np.object_]:
+    """Give the dataset of each row as text."""
+    code, names = pd.factorize(rows["dataset"])
+    return np.array([str(name) for name in names], object)[code]
+
+
 def concordance(rows: pd.DataFrame, names: Sequence[str] = NAMES) -> pd.DataFrame:
     """Ask of two retrievals of one query, N_p and K if the better-scored has the better grade.
 
@@ -104,7 +111,7 @@ def concordance(rows: pd.DataFrame, names: Sequence[str] = NAMES) -> pd.DataFram
     )
     grade = used["grade"].to_numpy(float)
     by_grade = np.sign(grade[left] - grade[right])
-    dataset = used["dataset"].astype(str).to_numpy()[left]
+    dataset = _names(used)[left]
     place, query = used["range"].to_numpy()[left], used["number"].to_numpy()[left]
     records: list[tuple[Any, ...]] = []
     for measure, scores in _scores(used, names).items():
@@ -162,7 +169,7 @@ def choose(rows: pd.DataFrame, names: Sequence[str] = NAMES) -> pd.DataFrame:
     grade = used["grade"].to_numpy(float)
     several = np.diff(np.append(start, len(group))) > 1
     head = used.iloc[start]
-    dataset, query = head["dataset"].astype(str).to_numpy(), head["number"].to_numpy()
+    dataset, query = _names(head), head["number"].to_numpy()
     best = np.maximum.reduceat(grade, start) if len(start) else np.zeros(0)
     records: list[tuple[Any, ...]] = []
     for measure, scores in {**_scores(used, kept), "any K": np.zeros(len(used))}.items():

@@ -110,7 +110,7 @@ def _numbered(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series, int]:
     if "query" not in used:
         used = used.assign(query=used["id"])
     number, names = pd.factorize(used["query"].astype(str), sort=True)
-    used = used.assign(number=number, dataset=used["dataset"].astype(str))
+    used = used.assign(number=number)
     by_id = used.drop_duplicates("id").set_index(used["id"].drop_duplicates().astype(str))
     return used, by_id["number"], len(names)
 
@@ -347,23 +347,21 @@ def _correlations(
     rows: pd.DataFrame, grade: str, names: Sequence[str], size: int, seed: int
 ) -> list[tuple[str, Estimate]]:
     found = []
+    number, y = rows["number"].to_numpy(np.int64), rows[grade].to_numpy(float)
+    fold, wide = _folds(rows, seed), rows["n_positives_2k"].notna().to_numpy()
     for measure in names:
-        part = rows[rows["n_positives_2k"].notna()] if measure == "Fe" else rows
-        x, number = _crossfitted(part, measure, grade, seed), part["number"].to_numpy(np.int64)
-        ranked = spearman(x, part[grade].to_numpy(float))
-        found.append((measure, Estimate.of(ranked.value, ranked.influence, number, size)))
+        which = wide if measure == "Fe" else np.ones(len(wide), bool)
+        part = rows[which] if measure == "Fe" else rows
+        x = crossfit_scores(part, measure, fold[which], y[which], together=True)
+        ranked = spearman(x, y[which])
+        found.append((measure, Estimate.of(ranked.value, ranked.influence, number[which], size)))
     return found
 
 
-def _crossfitted(
-    rows: pd.DataFrame, measure: str, grade: str, seed: int, stratum: IntArray | None = None
-) -> FloatArray:
-    if rows.empty:
-        return np.zeros(0)
-    query, names = pd.factorize(rows["query"].astype(str), sort=True)
-    fold = deal(names, seed)[query]
-    y = rows[grade].to_numpy(float)
-    return crossfit_scores(rows, measure, fold, y, stratum, together=True)
+def _folds(rows: pd.DataFrame, seed: int) -> IntArray:
+    """Deal the queries of the rows, by name."""
+    code, names = pd.factorize(rows["query"])
+    return deal(names, seed)[code] if len(rows) else np.zeros(0, np.int64)
 
 
 # --- people -------------------------------------------------------------------------------------
@@ -372,9 +370,7 @@ def _crossfitted(
 def _judged(rows: pd.DataFrame, human: pd.DataFrame) -> pd.DataFrame:
     """Give the scored rows that the LLM and a person graded."""
     used, _, _ = _numbered(rows)
-    near = (
-        used[used["id"].astype(str).isin(set(human["id"].astype(str)))] if "id" in human else used
-    )
+    near = used[used["id"].isin(human["id"].astype(str).unique())] if "id" in human else used
     found = agreement.human_scored(human, near.reset_index(drop=True)).rows
     return found[found["grade_human"].notna()].reset_index(drop=True)
 
@@ -413,7 +409,7 @@ def judges(
     cells = [(ALL, np.ones(len(used), bool))]
     order = schema.dataset_order(list(used["dataset"].unique()))
     cells += [(name, (used["dataset"] == name).to_numpy()) for name in order]
-    wide = used["n_positives_2k"].notna().to_numpy()
+    wide, fold = used["n_positives_2k"].notna().to_numpy(), _folds(used, seed)
     gained = [(key, base, what) for key, base, what in _GAINS if f"known_{key}" in used]
     for judge, column in JUDGES.items():
         y = used[column].to_numpy(float)
@@ -421,7 +417,9 @@ def judges(
         for measure in names:
             base = wide if measure == "Fe" else np.ones(len(used), bool)
             scores[measure] = np.full(len(used), np.nan)
-            scores[measure][base] = _crossfitted(used[base], measure, column, seed, stratum[base])
+            scores[measure][base] = crossfit_scores(
+                used[base], measure, fold[base], y[base], stratum[base], together=True
+            )
         for key in dict.fromkeys(k for pair in gained for k in pair[:2]):
             scores[f"known_{key}"] = used[f"known_{key}"].to_numpy(float)
         for name, which in cells:

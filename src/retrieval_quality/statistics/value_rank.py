@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
@@ -75,8 +76,8 @@ def spearman(
     share = rows[group]
     codes, sizes, ranks = [], [], []
     for values in (x, y):
-        distinct, code = np.unique(values, return_inverse=True)
-        codes.append(code.astype(np.int64))
+        code, distinct = pd.factorize(values)  # few distinct values: hashing beats sorting rows
+        codes.append(np.argsort(np.argsort(distinct))[code].astype(np.int64))
         sizes.append(len(distinct))
         above = _above(group, codes[-1], sizes[-1], np.ones(n))
         ranks.append(1 - above / share)
