@@ -1,12 +1,15 @@
 """The drawing of studies: marks, scales, words; what is no study is drawn as before."""
 
+from types import SimpleNamespace
+
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import made_data
 from retrieval_quality.book import links, pages
-from retrieval_quality.exhibits import catalogue, export, intervals, ranges
+from retrieval_quality.exhibits import board, catalogue, export, intervals, ranges
 from retrieval_quality.exhibits import drawing as shared
 from retrieval_quality.exhibits.heatmap import places_of_cells
 from retrieval_quality.parameters import Parameters
@@ -124,8 +127,29 @@ def test_the_board_has_a_cell_for_each_dataset_and_range(made):
     (axes,) = drawing.axes
     ranges = result.numbers["position"].nunique()
     assert len(axes.patches) == result.numbers["panel"].nunique() * ranges
-    clear = int(((result.numbers["level"] == "") & (result.numbers["reason"] == "")).sum())
-    assert sum(text.get_text() == "clearly best" for text in axes.texts) == clear
+    numbers = result.numbers
+    alone = (numbers["level"] == "") & (numbers["reason"] == "") & (numbers["low"] > 0)
+    clear = int(alone.sum())
+    assert sum(text.get_text() == "all others behind" for text in axes.texts) == clear
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "below"),
+    [
+        (0.3, 0.1, "all others behind"),
+        (0.3, -0.1, "its interval reaches 0"),
+        (-0.1, -0.2, "all are at or below 0"),
+    ],
+)
+def test_the_board_offers_no_measure_that_may_be_worth_nothing(value, low, below):
+    axes = Figure().add_subplot()
+    cell = SimpleNamespace(reason="", level="", series="nDCG", value=value, low=low, n=40)
+    board._draw_advice(axes, (0, 0), cell)
+    texts = [text.get_text() for text in axes.texts]
+    assert below in texts
+    assert any("DCG" in text for text in texts) == (value > 0)
+    grey = axes.patches[0].get_facecolor()[:3]
+    assert (len(set(grey)) == 1) == (low <= 0)
 
 
 def test_a_table_is_not_drawn(made):

@@ -22,14 +22,28 @@ def said(figure: int, numbers: pd.DataFrame) -> list[str]:
 def test_equal_cells_are_counted_and_none_of_them_is_named():
     numbers = cells(segment=["0.1", "0.2", "0.3"], difference=[-0.2, 0.0, 0.0])
     assert said(7, numbers)[0] == (
-        "T is ahead of F in 0 of 3 cells, behind in 1 and equal in 2. The median is 0.000: from "
-        "−0.200 (EM at K/N_p = 0.1, n = 400) to 0.000 (in 2 cells)."
+        "T is ahead of F in none of 3 cells, behind in 1 and less than 0.005 apart in 2. "
+        "The median is 0.000: from −0.200 (EM at K/N_p = 0.1, n = 400) to 0.000 (in 2 cells)."
     )
 
 
 def test_where_all_are_equal_that_is_all_there_is_to_say():
     numbers = cells(segment=["0.1", "0.2"], difference=[0.0, 0.0])
     assert said(7, numbers) == ["T and F have equal correlations in all 2 cells."]
+
+
+def test_nothing_too_small_to_see_is_ahead():
+    numbers = cells(segment=["0.1", "0.2", "0.3"], difference=[0.004, -0.004, 0.006])
+    told = said(7, numbers)
+    assert told[0].startswith(
+        "T is ahead of F in 1 of 3 cells, behind in none and less than 0.005 apart in 2."
+    )
+    assert told[1:] == ["At K/N_p = 0.3, T is ahead for every embedding."]
+
+
+def test_all_cells_have_a_form_of_their_own():
+    numbers = cells(segment=["0.1", "0.2"], difference=[0.1, 0.2])
+    assert said(7, numbers)[0].startswith("T is ahead of F in all 2 cells, behind in none.")
 
 
 def test_what_rounds_to_nothing_keeps_a_digit():

@@ -30,7 +30,7 @@ from retrieval_quality.exhibits.ranges import (
     pool,
     that_coincide,
 )
-from retrieval_quality.exhibits.words import decimal, measure_name, number, short
+from retrieval_quality.exhibits.words import decimal, measure_name, number, of_all, short
 from retrieval_quality.measures import MEASURES
 from retrieval_quality.measures.segments import RANGES
 from retrieval_quality.parameters import Parameters
@@ -92,9 +92,8 @@ class WhichMeasure(RangeStudy):
             for x, position in enumerate(ranges):
                 _draw_advice(axes, (x, y), places.get((name, position)))
         told = (
-            "coloured: one measure is clearly best; grey: no clear winner, those below are level "
-            "with "
-            f"it; number: {self.values_named(result)}"
+            "coloured: all others are behind it with their whole interval; grey: some are not "
+            f"told from it, or its own interval reaches 0; number: {self.values_named(result)}"
         )
         filled = textwrap.fill(told, int(width / 0.062))
         sheet.text(0.1, sheet.height - 0.06, filled, va="bottom", size=7, color="#595959")
@@ -106,7 +105,7 @@ class WhichMeasure(RangeStudy):
             return super()._told(result)
         cells = [
             f"{row.panel} at {row.position}: {measure_name(row.series)} {decimal(row.value)}"
-            + (f", level with it {row.level}" if row.level else ", clearly best")
+            + (f", level with it {row.level}" if row.level else ", alone")
             for row in known.itertuples()
         ]
         return f"Grid of advice by dataset and K/N_p. {'; '.join(cells)}."
@@ -219,11 +218,12 @@ def _advice(numbers: pd.DataFrame) -> list[str]:
         }
         most = max(counts.values())
         first = [measure_name(m) for m, count in counts.items() if count == most]
-        clear = int((part["level"] == "").sum())
-        winner = "one has" if clear == 1 else f"{clear or 'none'} {'have' if clear else 'has'}"
+        clear = sum(not row.level and not _may_be_none(row) for row in part.itertuples())
+        alone = "one" if clear == 1 else of_all(clear, len(part))
         said.append(
             f"K/N_p {name}: {', '.join(first)} {'is' if len(first) == 1 else 'are'} best, or not "
-            f"told from the best, in {most} of {len(part)} datasets; {winner} a clear winner."
+            f"told from the best, in {of_all(most, len(part), 'dataset')}; "
+            f"alone and above 0 in {alone}."
         )
     return said
 
@@ -239,16 +239,32 @@ def _draw_advice(axes: Axes, place: tuple[int, int], cell: Any) -> None:
         axes.add_patch(Rectangle((x, y), 1, 1, **HATCH))
         axes.text(x + 0.5, y + 0.5, "too few rows" if cell is None else "undefined", **_SMALL)
         return
-    clear = not cell.level
+    clear = not cell.level and not _may_be_none(cell)
     colour = MARKS.get(cell.series, ("", "#3a3a3a"))[1]
     shade = _tint(colour) if clear else "#f0f0f0"
     axes.add_patch(Rectangle((x, y), 1, 1, fc=shade, ec="white", lw=2))
-    said = f"{series_label(cell.series)}  {short(cell.value)}"
+    said = (
+        f"{series_label(cell.series)}  {short(cell.value)}" if cell.value > 0 else "none to watch"
+    )
     strong: dict[str, Any] = {"ha": "center", "va": "center", "size": 10}
     axes.text(x + 0.5, y + 0.3, said, weight="bold" if clear else "normal", **strong)
-    level = ", ".join(series_label(name) for name in cell.level.split(", ") if name)
-    axes.text(x + 0.5, y + 0.6, f"not told from it: {level}" if level else "clearly best", **_SMALL)
+    axes.text(x + 0.5, y + 0.6, _below(cell), **_SMALL)
     axes.text(x + 0.5, y + 0.84, f"n {cell.n:,}", **{**_SMALL, "size": 6})
+
+
+def _below(cell: Any) -> str:
+    """Say below the measure what it is not told from, or whether it may be worth nothing."""
+    if not cell.value > 0:
+        return "all are at or below 0"
+    if _may_be_none(cell):
+        return "its interval reaches 0"
+    level = ", ".join(series_label(name) for name in cell.level.split(", ") if name)
+    return f"not told from it: {level}" if level else "all others behind"
+
+
+def _may_be_none(cell: Any) -> bool:
+    """Whether the correlation of the best may be 0 or less."""
+    return not (cell.value > 0 and cell.low > 0)
 
 
 def _tint(colour: str) -> tuple[float, ...]:

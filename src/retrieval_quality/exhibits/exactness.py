@@ -147,13 +147,21 @@ def exact_cells(dataset: Dataset, run: Parameters) -> pd.DataFrame:
 
 def _told_of(measure: str, cells: pd.DataFrame) -> str:
     ties, grid = cells["ties"], cells["grid"]
-    lost, missed = ties < -CHANGED, grid > CHANGED
     return (
         f"{measure_name(measure)}: of {len(cells)} cells, float noise in ties had raised "
-        f"{int(lost.sum())} (by up to {number(-min(0.0, ties.min()))}) and lowered "
-        f"{int((ties > CHANGED).sum())} (by up to {number(max(0.0, ties.max()))}); the grid "
-        f"missed the maximum in {int(missed.sum())} (by up to {number(max(0.0, grid.max()))})."
+        f"{_how_many(-ties)} and lowered {_how_many(ties)}; the grid missed the maximum in "
+        f"{_how_many(grid)}."
     )
+
+
+def _how_many(changes: pd.Series) -> str:
+    """Say in how many cells there is a change, and the largest that three decimals show."""
+    count = int((changes > CHANGED).sum())
+    if not count:
+        return "none"
+    largest = float(changes.max())
+    size = f"by up to {number(largest)}" if largest >= 0.0005 else "by less than 0.0005"
+    return f"{count} ({size})"
 
 
 def _change_of(figure: Exhibit, dataset: Dataset, run: Parameters) -> tuple[Any, ...] | None:

@@ -56,6 +56,7 @@ from retrieval_quality.exhibits.exhibit import (
     reasons_given,
 )
 from retrieval_quality.exhibits.words import (
+    VISIBLE,
     at_alpha,
     cell_with,
     counted,
@@ -64,6 +65,7 @@ from retrieval_quality.exhibits.words import (
     lowest_and_highest,
     measure_name,
     number,
+    of_all,
     rows_a_cell,
     short,
     signed_in_full,
@@ -258,7 +260,7 @@ class Difference(Heatmap):
         told = self._caption(
             run,
             f"{first} with the response grade minus that of {second}",
-            "0 is exactly equal, .00 and −.00 are less than .005 apart. ",
+            "0 is exactly equal, a dot is less than .005 apart. ",
         )
         return told + (" Only rows whose 2K row exists count." if self.require_2k else "")
 
@@ -297,11 +299,12 @@ class Difference(Heatmap):
         values = known["difference"]
         if (values == 0).all():
             return [f"{first} and {second} have equal correlations in all {len(known)} cells."]
-        equal = int((values == 0).sum())
+        ahead, behind = int((values >= VISIBLE).sum()), int((values <= -VISIBLE).sum())
+        alike = len(known) - ahead - behind
         said = [
-            f"{first} is ahead of {second} in {int((values > 0).sum())} of "
-            f"{counted(len(known), 'cell')}, behind in {int((values < 0).sum())}"
-            + (f" and equal in {equal}" if equal else "")
+            f"{first} is ahead of {second} in {of_all(ahead, len(known), 'cell')}, "
+            f"behind in {of_all(behind, len(known))}"
+            + (f" and less than {VISIBLE} apart in {of_all(alike, len(known))}" if alike else "")
             + f". The median is {signed_in_full(values.median())}: "
             + " ".join(
                 f"{word} {signed_in_full(value)} ({cell_with(known, 'difference', value)})"
@@ -312,8 +315,8 @@ class Difference(Heatmap):
         by_ratio = known.groupby("segment")["difference"].agg(["min", "max", "size"])
         by_ratio = by_ratio.sort_index(key=lambda names: names.astype(float))
         for side, chosen in {
-            "ahead": by_ratio.index[by_ratio["min"] > 0],
-            "behind": by_ratio.index[by_ratio["max"] < 0],
+            "ahead": by_ratio.index[by_ratio["min"] >= VISIBLE],
+            "behind": by_ratio.index[by_ratio["max"] <= -VISIBLE],
         }.items():
             if len(chosen):
                 lacking = by_ratio.loc[chosen, "size"].min() < result.numbers["embedding"].nunique()

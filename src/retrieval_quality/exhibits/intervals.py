@@ -28,6 +28,7 @@ from retrieval_quality.exhibits.ranges import (
 )
 from retrieval_quality.exhibits.words import (
     measure_name,
+    of_all,
 )
 from retrieval_quality.parameters import Parameters
 from retrieval_quality.statistics import bootstrap
@@ -98,10 +99,16 @@ class Intervals(StudyOfCells, Difference):
         ahead = int((known["stands"] & (known["difference"] > 0)).sum())
         behind = int((known["stands"] & (known["difference"] < 0)).sum())
         told = (
-            f"{ahead + behind} of {len(known)} cells stand at a false discovery rate of "
-            f"{DISCOVERIES:.0%}: {measure_name(first)} is ahead in {ahead} of them and behind in "
-            f"{behind}."
+            f"{_capital(of_all(ahead + behind, len(known), 'cell'))} "
+            f"{'stands' if ahead + behind == 1 else 'stand'} at a false discovery rate of "
+            f"{DISCOVERIES:.0%}"
         )
+        if ahead + behind:
+            told += (
+                f": {measure_name(first)} is ahead in {of_all(ahead, ahead + behind)} and behind "
+                f"in {of_all(behind, ahead + behind)}"
+            )
+        told += "."
         least = 2 / (ranges.CELL_REPLICATES + 1)
         needed = math.ceil(round(least * len(known) / DISCOVERIES, 6))
         limit_told = (
@@ -110,7 +117,7 @@ class Intervals(StudyOfCells, Difference):
             f"stand where {needed} or more of these {len(known)} reach it; "
             f"{int((known['p_value'] <= least).sum())} do."
         )
-        notes = [told, limit_told]
+        notes = [told, limit_told] if len(known) else ["No cell has a difference."]
         lacking = int(numbers["low"].isna().sum())
         if lacking:
             reasons = numbers.loc[numbers["low"].isna(), "reason"].value_counts()
@@ -120,6 +127,10 @@ class Intervals(StudyOfCells, Difference):
             notes.append(f"{lacking} of {len(numbers)} cells have no interval: {told}.")
         result = self._shown(dataset, run, numbers, notes, (-round(limit, 2), round(limit, 2)))
         return replace(result, n=int(numbers["n"].sum()))
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def marked_differences(dataset: Dataset, run: Parameters, require_2k: bool = False) -> pd.DataFrame:

@@ -95,13 +95,17 @@ def decimal(value: float) -> str:
 def short(value: float) -> str:
     """Write a value from -1 to 1 in the least room: no leading zero, 0 only where it is exact.
 
+    What is not 0 but rounds to it is a dot: its sign would tell nothing.
+
     Examples
     --------
     >>> short(0.426), short(-0.05), short(0.0), short(-0.001), short(1.0)
-    ('.43', '−.05', '0', '−.00', '1')
+    ('.43', '−.05', '0', '·', '1')
     """
     if value in (-1, 0, 1):
         return f"{value:.0f}".replace("-", "−").replace("−0", "0")
+    if round(abs(value), 2) == 0:
+        return "·"
     return f"{value:.2f}".replace("-", "−").replace("0.", ".", 1)
 
 
@@ -117,6 +121,10 @@ def n_range(sizes: Sequence[int]) -> str:
     return f"{low}" if low == high else f"{low}–{high}"
 
 
+VISIBLE = 0.005
+"""What two decimals show: a difference below it is nobody's lead."""
+
+
 def counted(number: int, noun: str, plural: str = "") -> str:
     """Write a number with its noun.
 
@@ -126,6 +134,23 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     ('1 cell', '1,200 cells', '0 queries')
     """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def of_all(count: int, total: int, noun: str = "") -> str:
+    """Say how many of all, with forms of their own for none and all.
+
+    Examples
+    --------
+    >>> of_all(0, 13, "cell"), of_all(1, 13), of_all(13, 13, "cell"), of_all(1, 1, "cell")
+    ('none of 13 cells', '1', 'all 13 cells', 'the only cell')
+    """
+    if count == 0:
+        return f"none of {counted(total, noun)}" if noun else "none"
+    if count == total:
+        if total == 1:
+            return f"the only {noun}" if noun else "it"
+        return f"all {counted(total, noun)}" if noun else f"all {total:,}"
+    return f"{count:,} of {counted(total, noun)}" if noun else f"{count:,}"
 
 
 def listed_ratios(ratios: Sequence[str]) -> str:
