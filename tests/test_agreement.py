@@ -99,28 +99,6 @@ def test_two_people_without_an_llm():
     assert table["graders"].tolist() == ["humans"]
 
 
-def test_counts_of_grades():
-    table = agreement.count_grades(OBSERVERS).set_index("grader")
-    assert table.loc["LLM", ["n", "n_total"]].tolist() == [9, 12]
-    assert table.loc["human 1", ["1", "2", "3", "4", "5"]].tolist() == [2, 4, 3, 1, 1]
-    assert table.loc["LLM", "mean"] == pytest.approx(19 / 9)
-
-
-def test_pairs():
-    table = agreement.compare_pairs(OBSERVERS).set_index(["first", "second"])
-    pair = table.loc[("LLM", "human 3")]
-    assert (pair["n"], pair["n_total"]) == (9, 12)
-    assert pair["same"] == 8 / 9  # all but the sixth, 1 against 4
-    assert pair["within_one"] == 8 / 9
-    assert pair["difference"] == 3 / 9
-
-
-def test_a_pair_that_shares_no_sample_is_undefined():
-    row = agreement.compare_pairs(pd.DataFrame({"grade": [1, N], "grade_human_1": [N, 2]})).iloc[0]
-    assert row["n"] == 0
-    assert row[["same", "within_one", "difference"]].isna().all()
-
-
 def test_confusion():
     table = agreement.confusion(OBSERVERS, "grade", "grade_human_3")
     assert table.shape == (5, 5)

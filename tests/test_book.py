@@ -20,6 +20,7 @@ from retrieval_quality.book import build as book
 from retrieval_quality.data import simulate
 from retrieval_quality.errors import DataError, UsageError
 from retrieval_quality.exhibits import catalogue
+from retrieval_quality.exhibits.intervals import Intervals
 from retrieval_quality.outputs import LOCK
 from retrieval_quality.parameters import Parameters
 
@@ -112,19 +113,44 @@ def test_notebooks_have_the_parameters_of_a_run_as_plain_literals(name):
 
 @pytest.mark.parametrize("name", book.notebook_names(ROOT))
 def test_notebooks_hold_no_logic(name):
+    """A cell is a few plain statements: what decides, repeats or is long belongs into a module."""
+    banned = (
+        *(ast.FunctionDef, ast.ClassDef, ast.Lambda, ast.For, ast.While),
+        *(ast.If, ast.Try, ast.With, ast.Match),
+    )
     found = jupytext.read(book.notebook_path(name, ROOT))
-    code = "\n".join(one.source for one in found.cells if one.cell_type == "code")
-    banned = (ast.FunctionDef, ast.ClassDef, ast.For, ast.While)
-    assert [node for node in ast.walk(ast.parse(code)) if isinstance(node, banned)] == []
-    assert "pip install" not in code
+    for one in found.cells:
+        if one.cell_type == "code":
+            assert [n for n in ast.walk(ast.parse(one.source)) if isinstance(n, banned)] == []
+            assert len([line for line in one.source.splitlines() if line.strip()]) <= 23, one.source
+            assert "pip install" not in one.source
+
+
+@pytest.mark.parametrize("name", book.notebook_names(ROOT))
+def test_a_notebook_gives_every_parameter_it_declares_to_the_loading_of_its_data(name):
+    found = jupytext.read(book.notebook_path(name, ROOT))
+    (loading,) = [
+        node
+        for one in found.cells
+        if one.cell_type == "code"
+        for node in ast.walk(ast.parse(one.source))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pages.start"
+    ] or [None]
+    if loading is not None:
+        given = {key.arg: ast.unparse(key.value) for key in loading.keywords}
+        declared = [item["name"] for item in book.notebook_parameters(name, ROOT)]
+        assert given == {name: name for name in given}
+        assert list(given) == [one for one in declared if one in given]
 
 
 def test_each_figure_is_shown_by_the_notebook_that_the_catalogue_names():
     for entry in catalogue.ENTRIES.values():
         text = (ROOT / "notebooks" / f"{entry.notebook}.md").read_text(encoding="utf-8")
         call = {"code": "code", "table": "table"}.get(entry.kind, "figure")
-        asked = str(entry.number) if entry.number else f'"{entry.anchor}"'
-        assert text.count(f"run.{call}({asked})") == 1, entry.anchor
+        asked = f"{call}({entry.number or json.dumps(entry.anchor)})"
+        if isinstance(entry, Intervals):
+            asked = "standing_maps({}, {})".format(*map(json.dumps, entry.measures))
+        assert text.count(f"run.{asked}") == 1, entry.anchor
 
 
 def test_no_executed_notebook_is_in_the_checkout():

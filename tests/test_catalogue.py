@@ -176,7 +176,17 @@ def test_studies_are_numbered_as_the_book_shows_them():
     text = "\n".join(
         (root / f"{page}.md").read_text(encoding="utf-8") for page in ["index", *pages]
     )
-    shown = re.findall(r'run\.(?:figure|table)\("(study-[^"]+)"\)', text)
+    shown = []
+    for study, first, second in re.findall(
+        r'run\.(?:(?:figure|table)\("(study-[^"]+)"\)|standing_maps\("(\w+)", "(\w+)"\))', text
+    ):
+        marked = [
+            entry.anchor
+            for entry in catalogue.STUDIES.values()
+            if entry.notebook == "intervals" and entry.measures == (first, second)
+        ]
+        assert study or marked
+        shown += [study] if study else marked
     numbered = sorted(catalogue.STUDIES.values(), key=lambda entry: entry.place)
     assert shown == [entry.anchor for entry in numbered]
     assert [entry.label for entry in numbered[:2]] == ["Study 1", "Study 2"]

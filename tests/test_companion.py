@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import jupytext
@@ -13,7 +14,7 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.md"))
+NOTEBOOKS = [*sorted((ROOT / "notebooks").glob("*.md")), ROOT / "index.md"]
 
 
 def steps(name):
@@ -65,6 +66,7 @@ def test_the_step_that_publishes_the_book_pushes_all_of_it(tmp_path):
 def test_binder_opens_text_notebooks_as_notebooks(tmp_path):
     environment = os.environ | {
         "JUPYTER_CONFIG_DIR": str(tmp_path),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "RETRIEVAL_QUALITY_CACHE": str(tmp_path / "cache"),
     }
     script = (ROOT / "postBuild").read_text(encoding="utf-8")
@@ -84,16 +86,11 @@ def test_the_dev_container_is_declared():
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_saving_in_an_editor_changes_nothing_but_outputs(path):
-    """What an editor saves has the same cells, text, tags and kernel as what it opened."""
-    opened = jupytext.read(path)
-    executed = nbformat.reads(nbformat.writes(opened), as_version=4)
+    """What an editor saves is what it opened: ``jupytext --to md:myst`` writes a notebook so."""
+    executed = nbformat.reads(nbformat.writes(jupytext.read(path)), as_version=4)
+    executed.metadata["language_info"] = {"name": "python", "version": "3.11.0"}
     for number, cell in enumerate(executed.cells):
         if cell.cell_type == "code":
             cell.execution_count = number
             cell.outputs = [nbformat.v4.new_output("stream", text="an output")]
-    saved = jupytext.reads(jupytext.writes(executed, fmt="md:myst"), fmt="md:myst")
-    assert saved.metadata["kernelspec"] == opened.metadata["kernelspec"]
-    assert len(saved.cells) == len(opened.cells)
-    for before, after in zip(opened.cells, saved.cells, strict=True):
-        assert (after.cell_type, after.source) == (before.cell_type, before.source)
-        assert after.metadata == before.metadata
+    assert jupytext.writes(executed, fmt="md:myst") == path.read_text(encoding="utf-8")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -966,18 +965,6 @@ def test_a_path_that_cannot_be_is_one_sentence(tmp_path, path):
         build("texts", [Path(path)], tmp_path / "run")
     with pytest.raises(UsageError):
         build("texts", [write(tmp_path / "a.json", [mine()])], Path(path))
-
-
-def test_the_place_of_a_record_takes_no_time_to_tell(tmp_path):
-    """Twice the records take about twice the time: finding the byte of each would square it."""
-    seconds = []
-    for count in (4000, 16000):
-        records = [{"id": f"kb-{i}", **mine(q=f"question {i}")} for i in range(count)]
-        file = write(tmp_path / f"{count}.json", records)
-        start = time.process_time()
-        build("texts", [file], tmp_path / str(count))
-        seconds.append(time.process_time() - start)
-    assert seconds[1] < 8 * seconds[0]
 
 
 # each source, from small files of its own layout

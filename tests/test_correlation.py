@@ -17,7 +17,6 @@ from retrieval_quality.statistics.correlation import (
     COLUMNS,
     correlate,
     curves_of,
-    differences,
 )
 from retrieval_quality.statistics.counts import count_rows, evaluate
 
@@ -309,11 +308,6 @@ def test_missing_grades_and_missing_measures_leave_the_same_rows_out_as_their_n_
     assert (both["n_total"] == 100).all()
     same = correlate(rows, min_samples=1, measures=["F", "Fe"], require_2k=True)
     assert same["n"].tolist() == [85, 85]
-    with pytest.raises(UsageError, match="measure"):
-        differences(both.reset_index(), "F", "P")
-    unequal = differences(both.reset_index(), "F", "Fe")
-    assert unequal["difference"].isna().all()
-    assert unequal["reason"].tolist() == ["F and Fe are not on the same rows"]
 
 
 # --- cells --------------------------------------------------------------------------------------
@@ -410,22 +404,6 @@ def test_a_monotone_change_of_the_grade_leaves_rank_correlations_alone():
     found = correlate(rows, **options)
     stretched = correlate(rows.assign(grade=rows["grade"] ** 3), **options)
     pd.testing.assert_frame_equal(found, stretched)
-
-
-def test_differences_subtract_cell_by_cell():
-    rows = make_rows()
-    found = correlate(rows, min_samples=5, measures=["T", "F", "nDCG"], coefficients=COEFFICIENTS)
-    apart = differences(found, "T", "nDCG")
-    sides = found.set_index(["dataset", "embedding", "segment", "coefficient", "measure"])
-    for row in apart.itertuples():
-        place = (row.dataset, row.embedding, row.segment, row.coefficient)
-        first, second = sides.loc[(*place, "T")], sides.loc[(*place, "nDCG")]
-        assert row.n == first["n"]
-        assert row.alpha_first == pytest.approx(first["alpha"], nan_ok=True)
-        expected = first["correlation"] - second["correlation"]
-        assert row.difference == pytest.approx(expected, nan_ok=True)
-        assert (row.reason != "") == np.isnan(expected)
-    assert len(apart) == len(found) // 3
 
 
 @pytest.mark.parametrize(

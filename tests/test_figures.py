@@ -12,7 +12,7 @@ from matplotlib.colors import Normalize, to_hex, to_rgba
 from matplotlib.figure import Figure
 
 import made_data
-from retrieval_quality.exhibits import catalogue
+from retrieval_quality.exhibits import catalogue, cells
 from retrieval_quality.exhibits import drawing as shared
 from retrieval_quality.exhibits.cells import DIFFERENCE_COLUMNS
 from retrieval_quality.exhibits.distribution import GRADE_COLOURS, Distribution
@@ -469,3 +469,19 @@ def test_a_long_reason_is_wrapped_and_lies_inside_the_panel():
     panel = drawn.axes[0].get_window_extent()
     assert panel.x0 < box.x0 < box.x1 < panel.x1
     assert panel.y0 < box.y0 < box.y1 < panel.y1
+
+
+def test_what_is_asked_for_again_is_kept_by_what_it_depends_on():
+    asked = []
+
+    @cells.once(2)
+    def rows(dataset, run, more=""):
+        asked.append((run.embeddings, more))
+        return pd.DataFrame({"more": [more]})
+
+    first, other = Parameters(seed=1), Parameters(seed=2)
+    assert rows("data", first) is rows("data", other)  # the seed is no part of the key
+    rows("data", replace(first, embeddings=("AM",)))
+    assert rows("data", first, "x")["more"].tolist() == ["x"]
+    rows("data", first)  # went when the third came
+    assert asked == [((), ""), (("AM",), ""), ((), "x"), ((), "")]

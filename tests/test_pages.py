@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import json
 import re
 from html.parser import HTMLParser
@@ -110,6 +111,66 @@ def three_rows(tmp_path_factory) -> str:
     return str(write(tmp_path_factory.mktemp("data") / "three"))
 
 
+BY_HAND = [
+    *("grade-distribution", "narrow-wide", "f-by-ratio", "t-by-ratio", "t-minus-f"),
+    *("tu-minus-t", "ndcg-minus-f", "fe-minus-f", "t-minus-ndcg"),
+]
+
+
+def visible_cells(name: str) -> list[str]:
+    """The code of the cells that a reader sees without opening them."""
+    found = jupytext.read(ROOT / "notebooks" / f"{name}.md").cells
+    return [
+        one.source
+        for one in found
+        if one.cell_type == "code" and "hide-input" not in one.metadata.get("tags", [])
+    ]
+
+
+def by_hand(name: str, run: pages.Run) -> tuple[dict, str]:
+    """Execute the visible cell of a page; give what it made, and what it says."""
+    (code,) = [source for source in visible_cells(name) if "by_hand" in source]
+    tree, space = ast.parse(code), {"run": run}
+    last = tree.body.pop()
+    assert any(isinstance(node, ast.Assert) for node in tree.body)
+    exec(compile(tree, name, "exec"), space)
+    return space, repr(eval(compile(ast.Expression(last.value), name, "eval"), space))
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+@pytest.mark.filterwarnings("ignore:An input array is constant")
+def test_one_cell_is_worked_out_by_hand(name, small, monkeypatch):
+    run = pages.start(data=small, min_samples_ratio=8, min_samples_width=8, alpha=0.5)
+    made, said = by_hand(name, run)
+    assert made["cell"].found
+    assert made["by_hand"] == pytest.approx(made["cell"].value, abs=1e-8)
+    assert "by the engine" in said
+    off = dataclasses.replace(made["cell"], value=made["cell"].value + 1e-6)
+    monkeypatch.setattr(pages.Run, "first_cell", lambda *_, **__: off)
+    with pytest.raises(AssertionError):
+        by_hand(name, run)
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_without_a_cell_nothing_is_worked_out_by_hand(name, three_rows):
+    made, said = by_hand(name, pages.start(data=three_rows))
+    assert not made["cell"].found
+    assert "no cell with a value" in said
+
+
+@pytest.mark.parametrize("value", ["exact", "published", "", "1.5", -1, None, True, float("nan")])
+def test_intervals_refuse_an_alpha_they_do_not_heed(value, three_rows):
+    with pytest.raises(UsageError, match=r"alpha_of_intervals cannot be .*cross-fitted or a"):
+        pages.start(data=three_rows, alpha_of_intervals=value)
+
+
+def test_intervals_heed_a_number_as_alpha(three_rows):
+    assert pages.start(data=three_rows, alpha_of_intervals="0.5").parameters.alpha == 0.5
+    assert pages.start(data=three_rows, alpha_of_intervals="cross-fitted").parameters.alpha == (
+        Parameters().alpha
+    )
+
+
 @pytest.mark.parametrize("name", catalogue.NOTEBOOKS)
 def test_three_rows_say_what_is_missing_where(name, three_rows):
     html = shown(name, data=three_rows)
@@ -192,7 +253,7 @@ def test_files_are_written_and_linked_only_within_a_book(small, tmp_path):
     }
     links.write_address(tmp_path, "../figures/one")
     assert 'href="../figures/one/figure-06.csv"' in run.figure(6).html
-    assert 'href="../figures/grade-distribution/figure-06.csv"' in run.gallery().html
+    assert 'href="../figures/f-by-ratio/figure-06.csv"' in run.gallery().html
     assert str(tmp_path) not in (tmp_path / "figure-06.json").read_text(encoding="utf-8")
 
 
@@ -313,4 +374,4 @@ def test_parameters_are_all_explained_in_the_book():
 
 def test_notebook_names_of_the_book_have_files():
     for name in book.notebook_names(ROOT):
-        assert (ROOT / "notebooks" / f"{name}.md").is_file()
+        assert book.notebook_path(name, ROOT).is_file()

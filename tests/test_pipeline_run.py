@@ -21,7 +21,7 @@ from retrieval_quality.outputs import sole_run
 from retrieval_quality.pipeline import answer, corpus, grade, rank
 from retrieval_quality.pipeline.run import export, read_config, run, status, status_text
 from retrieval_quality.pipeline.settings import Settings
-from retrieval_quality.pipeline.store import canonical
+from retrieval_quality.pipeline.store import Store, canonical
 
 RUN = "import sys; from retrieval_quality.pipeline.run import run; run(sys.argv[1])"
 FILES = ("samples_graded.json", "samples_controls.json")
@@ -452,3 +452,48 @@ def test_a_folder_that_is_not_there_is_named(tmp_path):
     with pytest.raises(DataError, match=r"no folder .*run: make it by `pipeline corpus`"):
         run(config)
     assert list(tmp_path.iterdir()) == [config]
+
+
+def test_status_of_finished_stages_goes_through_no_row_and_says_the_same(tmp_path, monkeypatch):
+    def behave(asked):
+        if not is_grading(asked) and "A-1" in json.dumps(asked.body["messages"][-1]):
+            return say("<think>Hm")
+        return sensible(asked)
+
+    with LlmServer(behave) as server:
+        out = run(configure(tmp_path, server))
+        told = status(out)
+        assert list(told["answer"]["failed"]) == ["thinking without an answer"]
+        assert told["graded"]["ungraded"] == 12
+        for name in ("answer.json", "grade.json"):  # as if it had been made before there were any
+            manifest = json.loads((out / name).read_text(encoding="utf-8"))
+            kept = {key: one for key, one in manifest.items() if key not in ("counts", "inputs")}
+            (tmp_path / name).write_bytes((out / name).read_bytes())
+            (out / name).write_text(json.dumps(kept), encoding="utf-8")
+        assert status(out) == told
+        for name in ("answer.json", "grade.json"):
+            (out / name).write_bytes((tmp_path / name).read_bytes())
+        with monkeypatch.context() as patched:
+            patched.setattr(answer.Asking, "requests", None)
+            patched.setattr(answer.Asking, "rows", None)
+            assert status(out) == told
+
+
+@pytest.mark.parametrize("stage", ["texts", "reopened"])
+def test_what_was_counted_is_counted_again_when_something_has_changed(tmp_path, stage):
+    with LlmServer(sensible) as server:
+        out = run(configure(tmp_path, server))
+        before = status(out)
+        if stage == "texts":
+            path = out / "samples_texts.json"
+            texts = json.loads(path.read_text(encoding="utf-8"))
+            texts[0]["q"] = "Another question?"
+            path.write_text(json.dumps(texts), encoding="utf-8")
+        else:
+            with Store(out) as store, sqlite3.connect(store.path) as base:
+                key = base.execute("SELECT key FROM calls WHERE stage = 'answer'").fetchone()[0]
+                store.reopen([key.hex()], "unreadable")
+    told = status(out)
+    assert before["answer"]["left"] == 0
+    assert told["answer"] != before["answer"]
+    assert told["graded"]["graded"] < before["graded"]["graded"]

@@ -58,8 +58,7 @@ def test_names_of_datasets_and_subsets():
     assert list(schema.DATASETS) == ["A", "M", "N", "Hs", "Hp"]
     assert len(schema.SUBSETS) == 9
     assert {schema.dataset_of(f"{subset}-0") for subset in schema.SUBSETS} == set(schema.DATASETS)
-    assert schema.subset_name("Hs-m") == "HotpotQA sentences, medium"
-    assert schema.dataset_name("other") == schema.subset_name("other") == "other"
+    assert schema.dataset_name("other") == "other"
 
 
 def test_published_counts_agree_with_each_other():

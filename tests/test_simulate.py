@@ -243,7 +243,7 @@ def test_export_overwrites_nothing(tmp_path):
 def test_export_to_an_impossible_place_is_one_sentence(tmp_path):
     made = simulate.simulate(seed=1, scale=0.01, cache=tmp_path / "cache")
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(DataError, match="cannot be written"):
+    with pytest.raises(UsageError, match="cannot write to"):
         simulate.write_json(made, tmp_path / "file" / "below")
 
 

@@ -30,6 +30,7 @@ from retrieval_quality.commandline import (
     write_frame,
 )
 from retrieval_quality.errors import RetrievalQualityError, UsageError
+from retrieval_quality.exhibits.counts_command import counts as counts_group
 from retrieval_quality.exhibits.value_command import command as value
 from retrieval_quality.logs.command import logs
 from retrieval_quality.parameters import (
@@ -167,6 +168,7 @@ def _names(option: str, text: str) -> tuple[str, ...]:
 )
 @click.option("--interval", type=click.Choice(["bootstrap"]), help="Add 95% intervals, by query.")
 @click.option("--replicates", type=click.IntRange(min=1), help="Of an interval.  [default: 1000]")
+@click.option("--counts", help="A file of `counts write` or `counts add`, instead of data.")
 @click.option("--out", required=True, help="FILE.csv, FILE.parquet, FILE.json, or - for CSV.")
 def correlations(
     data: str | None,
@@ -180,12 +182,16 @@ def correlations(
     by: str,
     interval: str | None,
     replicates: int | None,
+    counts: str | None,
     out: str,
 ) -> None:
     """Correlate measures with the grade in every segment: one row a cell."""
     from retrieval_quality.measures import lookup
     from retrieval_quality.statistics import correlation
 
+    if counts is not None:
+        _check_counts(data, pairs, alpha, interval)
+        data = counts
     asked = _names("--measures", measures)
     fewest = "min_samples_ratio" if segments == "ratio" else "min_samples_width"
     options = {"coefficient": coefficients, "alpha": alpha, fewest: min_samples}
@@ -222,13 +228,40 @@ def correlations(
     }
     out = check_file(out, FRAME_ENDINGS, parameters.data)
     with outputs.sole_file(out):
-        rows = _load(parameters).scored(parameters.embeddings, parameters.datasets)
+        if counts is not None:
+            rows, settings["weight"] = _counted(parameters)
+        else:
+            rows = _load(parameters).scored(parameters.embeddings, parameters.datasets)
         if resampled:
             frame = _with_intervals(rows, chosen, replicates or 1000, parameters.seed, settings)
         else:
             frame = correlation.correlate(rows, coefficients=chosen, **settings)
         _tell_left_out(rows, frame, settings)
         write_frame(frame, out)
+
+
+def _check_counts(
+    data: str | None, pairs: tuple[str, ...], alpha: str | None, interval: str | None
+) -> None:
+    """Refuse what counts cannot honour."""
+    given = read_pairs(pairs)
+    if data is not None or "data" in given:
+        raise UsageError("--counts: the data is in the counts; leave --data out")
+    for option, asked in (("--interval", interval), ("--alpha", alpha or given.get("alpha"))):
+        if asked in ("bootstrap", "crossfit"):
+            raise UsageError(
+                f"{option} {asked}: it resamples queries, which counts do not keep apart; "
+                "use --data with the rows"
+            )
+
+
+def _counted(parameters: Parameters) -> tuple[pd.DataFrame, str]:
+    """Read counts, the chosen embeddings and datasets of them, and the name of their weight."""
+    from retrieval_quality.data.dataset import keep_only
+    from retrieval_quality.statistics import counting
+
+    rows = counting.read(parameters.data)
+    return keep_only(rows, parameters.embeddings, parameters.datasets), counting.WEIGHT
 
 
 def _used_by_correlations(options: dict[str, Any], resampled: bool, with_alpha: bool) -> list[str]:
@@ -243,7 +276,9 @@ def _tell_left_out(rows: pd.DataFrame, frame: pd.DataFrame, options: dict[str, A
     """Say how many segments were too small; in the result they are just not there."""
     from retrieval_quality.measures import segments
 
-    sizes = segments.segment_sizes(rows, options["segmentation"], options["by"])
+    sizes = segments.segment_sizes(
+        rows, options["segmentation"], options["by"], options.get("weight")
+    )
     kept = len(frame[["dataset", "embedding", "segment"]].drop_duplicates())
     if kept < len(sizes):
         say(
@@ -590,6 +625,13 @@ def _model_options(command: Command) -> Command:
             help="Ask once more for what failed or could not be read.",
         ),
         click.option("--prices", help="YAML: {model: {input: …, output: …}}, dollars a million."),
+        click.option(
+            "--engine",
+            type=click.Choice(["chat", "batch"]),
+            default="chat",
+            show_default=True,
+            help="One call a request, or the Batch API: half the price, within a day.",
+        ),
         click.option("--max-cost", type=float, help="Stop before so many dollars are spent."),
         click.option("--dry-run", is_flag=True, help="Say calls, tokens and cost; ask nothing."),
     ]
@@ -707,6 +749,20 @@ def run_pipeline(config: Path, again: str | None) -> None:
     click.echo(run.status_text(run.status(run.run(config, again=again))))
 
 
+@pipeline.command("merge")
+@click.argument(
+    "folders", nargs=-1, required=True, type=click.Path(path_type=Path, file_okay=False)
+)
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="A new folder.")
+def merge_folders(folders: tuple[Path, ...], out: Path) -> None:
+    """Merge folders that were made on several machines; nothing is asked, nothing bought again."""
+    from retrieval_quality.pipeline import merge, run
+
+    for line in merge.merge(folders, out):
+        say(line)
+    click.echo(run.status_text(run.status(out)))
+
+
 @pipeline.command()
 @_folder
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
@@ -718,6 +774,7 @@ def status(folder: Path, as_json: bool) -> None:
     click.echo(json.dumps(told, indent=1, ensure_ascii=False) if as_json else run.status_text(told))
 
 
+cli.add_command(counts_group)
 cli.add_command(logs)
 cli.add_command(value)
 

@@ -21,13 +21,14 @@ from retrieval_quality import markup, sources
 from retrieval_quality.book.links import address_of
 from retrieval_quality.book.mathml import to_mathml
 from retrieval_quality.data import schema
-from retrieval_quality.errors import DataError
+from retrieval_quality.errors import DataError, UsageError
 from retrieval_quality.exhibits import catalogue, cells, distribution, exactness, export, intervals
 from retrieval_quality.exhibits.heatmap import Difference, Heatmap, difference, places_of_cells
 from retrieval_quality.exhibits.words import measure_name
 from retrieval_quality.measures import MEASURES, lookup
 from retrieval_quality.measures.segments import segment_order, segment_sizes
 from retrieval_quality.parameters import COEFFICIENTS, Parameters, check_place
+from retrieval_quality.statistics import correlation
 from retrieval_quality.text import escape, signed, visible
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 SIMULATED = "Simulated data: this says nothing about real retrieval."
 
+_CROSS_FITTED = "cross-fitted"
 _SMALLEST = 0.9  # of its own width, below which a picture scrolls instead of shrinking
 
 
@@ -57,14 +59,47 @@ class Shown:
         return self.text
 
 
+@dataclass(frozen=True)
+class Cell:
+    """One value of a figure, to be worked out by hand beside it.
+
+    Attributes
+    ----------
+    figure : str
+        What the figure is called.
+    dataset, embedding, segment : str
+        Which rows it rests on, as in the columns of the figure's numbers.
+    value : float
+        What the figure shows, by Spearman's ρ and on the published grid of α; NaN where the figure
+        has no cell with a value.
+    """
+
+    figure: str
+    dataset: str = ""
+    embedding: str = ""
+    segment: str = ""
+    value: float = math.nan
+
+    @property
+    def found(self) -> bool:
+        """Whether the figure has a cell with a value."""
+        return not math.isnan(self.value)
+
+    @property
+    def ratio(self) -> float:
+        """K/N_p of its rows, rounded to one decimal; NaN where there is none."""
+        return float(self.segment) if self.found else math.nan
+
+
 def start(**parameters: Any) -> Run:
     """Load the data of a notebook.
 
     Parameters
     ----------
     **parameters
-        The parameters of a run by their names, see `parameters.Parameters`, and ``out``, the
-        folder that pictures and numbers are written to.
+        The parameters of a run by their names, see `parameters.Parameters`; ``out``, the folder
+        that pictures and numbers are written to; and, on the page of intervals, in the place of
+        ``alpha``, ``alpha_of_intervals``: ``"cross-fitted"`` or a number from 0 to 1.
 
     Returns
     -------
@@ -80,9 +115,27 @@ def start(**parameters: Any) -> Run:
         The data cannot be loaded.
     """
     out = check_place(parameters.pop("out", ""))
-    given = Parameters.parse(parameters)
+    fixed = _fixed_alpha(parameters.pop("alpha_of_intervals", _CROSS_FITTED))
+    given = Parameters.parse(parameters | fixed)
     dataset = sources.load(given.data, seed=given.seed)
-    return Run(dataset, given, out, tuple(parameters))
+    return Run(dataset, given, out, (*parameters, *fixed))
+
+
+def _fixed_alpha(value: str | float) -> dict[str, float]:
+    """Read the α of intervals: nothing where it is cross-fitted, else the number."""
+    if value == _CROSS_FITTED:
+        return {}
+    refusal = UsageError(
+        f"the parameter alpha_of_intervals cannot be {value!r}; it is {_CROSS_FITTED} or a number "
+        "from 0 to 1"
+    )
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        raise refusal from None
+    if not 0 <= number <= 1:
+        raise refusal
+    return {"alpha": number}
 
 
 @dataclass
@@ -223,6 +276,52 @@ class Run:
         table = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
         return Shown(markup.scrolling(table, "measures"), f"{len(chosen)} measures")
 
+    # --- one cell by hand ------------------------------------------------------------------------
+
+    def rows(self) -> pd.DataFrame:
+        """Give the graded rows of the run, one row a sample: see `Dataset.scored`."""
+        rows = cells.scored_rows(self.dataset, self.parameters)
+        return rows[rows["grade"].notna()].reset_index(drop=True)
+
+    def first_cell(self, which: int | str, **of: Any) -> Cell:
+        """Give the first cell of a figure whose value is not 0, or else the first that has one.
+
+        Parameters
+        ----------
+        which : int or str
+            As in `figure`.
+        **of
+            What a column of the figure's numbers must hold, where a cell has several values.
+
+        Returns
+        -------
+        Cell
+            By Spearman's ρ and on the published grid of α, whatever the run asks for elsewhere.
+        """
+        entry = catalogue.figure(which)
+        usual = Parameters()
+        run = replace(self.parameters, coefficient=usual.coefficient, alpha=usual.alpha)
+        result = self._result(entry) if run == self.parameters else entry.compute(self.dataset, run)
+        numbers = result.numbers
+        for column, wanted in of.items():
+            numbers = numbers[numbers[column] == wanted]
+        known = numbers.dropna(subset=entry.value)
+        if known.empty:
+            return Cell(entry.label)
+        telling = known[known[entry.value] != 0]
+        first = (known if telling.empty else telling).iloc[0]
+        dataset, embedding, segment = (str(first[name]) for name in cells.CELL)
+        return Cell(entry.label, dataset, embedding, segment, float(first[entry.value]))
+
+    def by_hand(self, cell: Cell, value: float) -> Shown:
+        """Show a value that was worked out by hand beside that of the figure."""
+        if not cell.found:
+            return self.note(f"{cell.figure} has no cell with a value that could be worked out.")
+        place = f"{cell.dataset}, {schema.embedding_label(cell.embedding)}, {cell.segment}"
+        return self.note(
+            f"{cell.figure}, {place}: {value:.8f} by hand, {cell.value:.8f} by the engine."
+        )
+
     def _result(self, entry: Exhibit) -> Result:
         if entry.anchor not in self._results:
             self._results[entry.anchor] = entry.compute(self.dataset, self.parameters)
@@ -279,6 +378,44 @@ class Run:
         if not frames:
             return self.note("No dataset has a segment large enough.")
         return self.show(pd.concat(frames, ignore_index=True), "Mean grade by ratio")
+
+    def lone_bars(self) -> Shown:
+        """Say how many bars hold questions of one N_p only, and which of the best ratios do."""
+        rows = cells.scored_rows(self.dataset, self.parameters)
+        return self.note(distribution.lone_bars(rows, self.parameters.min_samples_ratio))
+
+    def best(
+        self,
+        rows: pd.DataFrame,
+        measures: tuple[str, ...] = ("P", "F", "T", "Tu"),
+        alpha: str | float = "published",
+    ) -> pd.DataFrame:
+        """Correlate measures with the grade on some of the rows, by the coefficient of the run.
+
+        Parameters
+        ----------
+        rows : DataFrame
+            Scored rows.
+        measures : tuple of str
+            Names in `MEASURES`.
+        alpha : "published", "exact", or float in [0, 1]
+            As in `correlation.correlate`.
+
+        Returns
+        -------
+        DataFrame
+            One row a dataset, embedding and ratio; one column a measure.
+        """
+        run = self.parameters
+        found = correlation.correlate(
+            rows,
+            measures=measures,
+            coefficients=(run.coefficient,),
+            min_samples=run.min_samples_ratio,
+            alpha=alpha,
+        )
+        wide = found.pivot(index=cells.CELL, columns="measure", values="correlation")
+        return wide.reindex(columns=list(measures))
 
     def holdings(self) -> Shown:
         """Say in a sentence what the data is: rows, questions, segments that are large enough."""
@@ -470,6 +607,21 @@ class Run:
         total = f"{int(counted['stand'].sum())} of {int(counted['cells'].sum())} cells stand."
         shown = self.show(counted, "Cells that stand at a false discovery rate of 5%")
         return Shown(f"<p>{total}</p>{shown.html}", total)
+
+    def standing_maps(self, first: str, second: str) -> Shown:
+        """Show one measure minus another on every dataset, the cells that stand marked."""
+        entries = [
+            entry
+            for entry in catalogue.STUDIES.values()
+            if isinstance(entry, intervals.Intervals) and entry.measures == (first, second)
+        ]
+        shown = [
+            part
+            for entry in entries
+            for part in (self.figure(entry.anchor), self.observe(entry.anchor))
+        ]
+        title = f"{measure_name(first)} minus {measure_name(second)}"
+        return Shown("".join(part.html for part in shown), f"{title}: {len(entries)} maps")
 
     def coverage(self) -> Shown:
         """Show how often intervals hold the true value, where it is known."""

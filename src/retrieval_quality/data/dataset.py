@@ -62,6 +62,7 @@ _CATEGORIES: dict[str, Callable[[list[str]], list[str]]] = {
     "pattern": sorted,
 }
 _STALE_SECONDS = 24 * 3600
+_PIECE = 1 << 17  # rows of a piece of what is written in pieces
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,18 +195,7 @@ class Dataset:
         self.path("graded")
         with intact(self), pa.memory_map(str(self.folder / _SCORED)) as file:
             rows = pa.ipc.open_file(file).read_all().to_pandas()
-        chosen = {
-            "E": _chosen(embeddings, rows["E"].cat.categories, "embedding", _notations),
-            "dataset": _chosen(datasets, rows["dataset"].cat.categories, "dataset", _as_is),
-        }
-        keep = np.ones(len(rows), dtype=bool)
-        for column, names in chosen.items():
-            if names:
-                keep &= rows[column].isin(names).to_numpy()
-        if not keep.all():
-            rows = rows[keep].reset_index(drop=True)
-            for column in _CATEGORIES:
-                rows[column] = rows[column].cat.remove_unused_categories()
+        rows = keep_only(rows, embeddings, datasets)
         same = self.same_query()
         if same:
             names = rows["id"].cat.categories
@@ -213,6 +203,36 @@ class Dataset:
             codes = first.codes[rows["id"].cat.codes.to_numpy()]
             rows["query"] = pd.Categorical.from_codes(codes, categories=first.categories)
         return rows
+
+    @contextlib.contextmanager
+    def scored_batches(self) -> Iterator[pa.RecordBatchReader]:
+        """Give the rows of `scored` piece by piece, for SQL over more of them than memory holds.
+
+        Yields
+        ------
+        pyarrow.RecordBatchReader
+            The columns of `scored` without ``query``, and ``row`` (int64), the place in the graded
+            file; to be read once.
+
+        Raises
+        ------
+        DataError
+            If the dataset has no graded part.
+        """
+        self.path("graded")
+        with intact(self), pa.OSFile(str(self.folder / _SCORED)) as file:
+            stored = pa.ipc.open_file(file)
+            numbered = stored.schema.append(pa.field("row", pa.int64()))
+
+            def batches() -> Iterator[pa.RecordBatch]:
+                first = 0
+                for number in range(stored.num_record_batches):
+                    batch = stored.get_batch(number)
+                    places = pa.array(np.arange(first, first + batch.num_rows))
+                    first += batch.num_rows
+                    yield pa.RecordBatch.from_arrays([*batch.columns, places], schema=numbered)
+
+            yield pa.RecordBatchReader.from_batches(numbered, batches())
 
     def same_query(self) -> dict[str, str]:
         """Give for every id of the texts the first id with the same query.
@@ -283,6 +303,55 @@ class Dataset:
                 self.path("graded"),
             ).to_pylist()[0]
         return row["varying"], row["ids"]
+
+
+def keep_only(
+    rows: pd.DataFrame, embeddings: Iterable[str] = (), datasets: Iterable[str] = ()
+) -> pd.DataFrame:
+    """Keep the rows of some embeddings and datasets, as `Dataset.scored` does.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Scored rows, or counts of them: ``E`` and ``dataset`` are categories.
+    embeddings, datasets : iterable of str
+        As in `Dataset.scored`; all where empty.
+
+    Returns
+    -------
+    DataFrame
+        Categories hold only what occurs.
+
+    Raises
+    ------
+    UsageError
+        If an embedding or dataset is not there.
+    """
+    chosen = {
+        "E": _chosen(embeddings, rows["E"].cat.categories, "embedding", _notations),
+        "dataset": _chosen(datasets, rows["dataset"].cat.categories, "dataset", _as_is),
+    }
+    keep = np.ones(len(rows), dtype=bool)
+    for column, names in chosen.items():
+        if names:
+            keep &= rows[column].isin(names).to_numpy()
+    if not keep.all():
+        rows = rows[keep].reset_index(drop=True)
+        for column in _CATEGORIES:
+            if column in rows:
+                rows[column] = rows[column].cat.remove_unused_categories()
+    return rows
+
+
+def category_order(column: str, names: Iterable[str]) -> list[str]:
+    """Order the categories of a column of the scored rows, as `Dataset.scored` has them.
+
+    Examples
+    --------
+    >>> category_order("dataset", {"Hp", "A"})
+    ['A', 'Hp']
+    """
+    return _CATEGORIES[column](list(names))
 
 
 def cache_root() -> Path:
@@ -699,9 +768,23 @@ def _broken_relations(
 
 
 def _write_scored(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
-    """Write the table behind `Dataset.scored`, joined with the rows of twice the K."""
-    rows = _sql(
-        connection,
+    """Write the table behind `Dataset.scored`, joined with the rows of twice the K, in pieces."""
+    graded = str(folder / "graded.parquet")
+    values = """SELECT id, E, split_part(id, '-', 1) AS dataset,
+        regexp_replace(id, '-[^-]*$', '') AS subset, array_to_string(inK, '') AS pattern
+        FROM read_parquet(?)"""
+    names = {
+        column: pa.array(
+            order(
+                connection.sql(f"SELECT DISTINCT {column} FROM ({values})", params=[graded])
+                .to_arrow_table()[column]
+                .to_pylist()
+            ),
+            pa.string(),
+        )
+        for column, order in _CATEGORIES.items()
+    }
+    rows = connection.sql(
         """WITH graded AS (
             SELECT file_row_number AS row, id, E, Nc, Np, K, grade,
                 CAST(list_sum(inK) AS INTEGER) AS n_positives, array_to_string(inK, '') AS pattern,
@@ -715,16 +798,24 @@ def _write_scored(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
             ON one.id = two.id AND one.E = two.E AND one.Nc = two.Nc AND one.Np = two.Np
             AND 2 * one.K = two.K AND one.rank = two.rank[:one.K]
         ORDER BY one.row""",
-        folder / "graded.parquet",
-    )
-    for column, order in _CATEGORIES.items():
-        names = pa.array(order(rows[column].unique().to_pylist()), pa.string())
-        codes = pc.index_in(rows[column].combine_chunks(), value_set=names)
-        category = pa.DictionaryArray.from_arrays(codes, names)
-        rows = rows.set_column(rows.column_names.index(column), column, category)
+        params=[graded],
+    ).to_arrow_reader(_PIECE)
+    kinds = [
+        pa.field(field.name, pa.dictionary(pa.int32(), pa.string()))
+        if field.name in names
+        else field
+        for field in rows.schema
+    ]
     options = pa.ipc.IpcWriteOptions(compression="lz4")
-    with pa.ipc.new_file(folder / _SCORED, rows.schema, options=options) as file:
-        file.write_table(rows)
+    with pa.ipc.new_file(folder / _SCORED, pa.schema(kinds), options=options) as file:
+        for batch in rows:
+            columns = [
+                pa.DictionaryArray.from_arrays(pc.index_in(column, names[name]), names[name])
+                if name in names
+                else column
+                for name, column in zip(batch.schema.names, batch.columns, strict=True)
+            ]
+            file.write_batch(pa.RecordBatch.from_arrays(columns, schema=pa.schema(kinds)))
 
 
 def _notations(name: str) -> tuple[str, ...]:

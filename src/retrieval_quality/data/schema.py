@@ -300,14 +300,3 @@ def dataset_name(code: str) -> str:
     ('MSMARCO', 'wiki')
     """
     return DATASETS.get(code, code)
-
-
-def subset_name(code: str) -> str:
-    """Give the long name of a subset; an unknown one is its own name.
-
-    Examples
-    --------
-    >>> subset_name("Hp-h"), subset_name("wiki-long")
-    ('HotpotQA paragraphs, hard', 'wiki-long')
-    """
-    return SUBSETS.get(code, code)

@@ -200,18 +200,6 @@ class AlphaPick(StudyTable, StudyOfCells):
 
 
 @lru_cache(maxsize=4)
-def _profile(dataset: Dataset, run: Parameters, measure: str) -> pd.DataFrame:
-    """Correlation of one measure in every cell at every α of the grid."""
-    found = bootstrap.profile(
-        scored_rows(dataset, run),
-        min_samples=run.min_samples_ratio,
-        measures=(measure,),
-        coefficient=run.coefficient,
-    )
-    return found.astype(dict.fromkeys([*CELL, "measure"], "str"))
-
-
-@lru_cache(maxsize=4)
 def profile(dataset: Dataset, run: Parameters, measure: str) -> pd.DataFrame:
     """Correlate one measure in every cell at every α of the grid."""
     found = bootstrap.profile(

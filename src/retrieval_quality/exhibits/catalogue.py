@@ -34,12 +34,20 @@ from retrieval_quality.exhibits.recall import (
 from retrieval_quality.exhibits.schematic import Schematic
 from retrieval_quality.exhibits.tables import CountTable, RankedTable
 from retrieval_quality.exhibits.value import (
+    ValueAgreement,
+    ValueCeiling,
     ValueChoice,
+    ValueCorrected,
     ValueGain,
+    ValueJudges,
+    ValueLabels,
     ValueLevels,
+    ValueNoise,
     ValuePairs,
+    ValuePoints,
     ValueTotals,
 )
+from retrieval_quality.statistics import value_ceiling
 
 
 def _declare_figures() -> dict[int, Exhibit]:
@@ -222,6 +230,33 @@ def _declare_studies() -> dict[str, Study]:
             axis="gain in rank correlation",
             score="rank_correlation",
         ),
+        ValueCeiling(
+            "study-value-ceiling",
+            "value-of-knowing",
+            measures=value_ceiling.NAMES,
+            heading="What part of the reachable a measure reaches",
+            words="Rank correlation of each measure with the grade, as a share of that of the best "
+            "prediction of the dataset on the same rows (for F_e: those with a row at 2K). α of F, "
+            "F_e and T is chosen on the queries of the other folds, one for each dataset. Bars: "
+            "95% intervals by query.",
+            axis="share of the best prediction",
+        ),
+        ValuePoints(
+            "study-value-points",
+            "value-of-knowing",
+            heading="What knowing is worth, in grade points",
+            words="How much lower the squared and the absolute error of the predicted grade is "
+            "with each quantity, and how much higher the mean grade of the retrieval that is "
+            "chosen by the prediction, with 95% intervals by query.",
+        ),
+        ValueLabels(
+            "study-value-labels",
+            "value-of-knowing",
+            heading="When is it worth to label more?",
+            words="Labels beyond the largest top K that tell N_p (the rest of the candidates) or "
+            "the top 2K, the grade points that a choice gains by them, and the labels that a grade "
+            "point costs.",
+        ),
         ValueTotals(
             "study-value-totals",
             "value-of-knowing",
@@ -265,6 +300,39 @@ def _declare_studies() -> dict[str, Study]:
             "by range of K/N_p. P, T and nDCG need no N_p; F and R do. α is taken from the other "
             "datasets. Bars: 95% bootstrap intervals by query.",
             axis="{coefficient} with the grade",
+        ),
+        ValueNoise(
+            "study-value-noise",
+            "value-of-knowing",
+            heading="What noise in the grades allows",
+            words="Share of the variance of the grade's ranks that is not noise, from lists that "
+            "were answered and graded again, answers that were graded again, and the mean of "
+            "several people; and its root, the highest correlation that any measure could reach. "
+            "95% intervals by query.",
+        ),
+        ValueCorrected(
+            "study-value-corrected",
+            "value-of-knowing",
+            measures=value_ceiling.NAMES,
+            heading="Correlations without the noise of the grade",
+            words="Rank correlation of each measure with the grade (α from other queries), and "
+            "what it would be without the noise, with 95% intervals by query.",
+        ),
+        ValueJudges(
+            "study-value-judges",
+            "value-of-knowing",
+            measures=value_ceiling.NAMES,
+            heading="Do people say the same?",
+            words="Rank correlations of measures, their differences, and gains of knowing, by the "
+            "LLM's grade and by the mean grade of people, on the same rows (α from other queries, "
+            "for each judge), with paired 95% intervals by query.",
+        ),
+        ValueAgreement(
+            "study-value-agreement",
+            "value-of-knowing",
+            heading="Does the LLM agree with people as they do with each other?",
+            words="Krippendorff's alpha (ordinal) of the LLM and a person, of two persons, and the "
+            "difference, means over the pairs, with 95% bootstrap intervals by query.",
         ),
         ControlsGain(
             "study-controls-gain",

@@ -6,10 +6,11 @@ Each is worked out once in a process and kept by the content of the data.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
+from functools import wraps
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec
 
 import pandas as pd
 
@@ -51,16 +52,46 @@ _GATHERED = ("F", "nDCG", "T", "Tu")
 _SCALE_STEP = 0.05
 
 
+_Asked = ParamSpec("_Asked")
+
+
+def once(
+    most: int,
+) -> Callable[[Callable[_Asked, pd.DataFrame]], Callable[_Asked, pd.DataFrame]]:
+    """Keep the last results of a function of a dataset, a run and more.
+
+    Of the run only its embeddings and datasets are part of the key; what else matters to a result
+    must be an argument of its own.
+
+    Parameters
+    ----------
+    most : int
+        Results that are kept; the one that was asked for longest ago goes first.
+    """
+
+    def keep(work: Callable[_Asked, pd.DataFrame]) -> Callable[_Asked, pd.DataFrame]:
+        kept: dict[Hashable, pd.DataFrame] = {}
+
+        @wraps(work)
+        def asked(*args: _Asked.args, **more: _Asked.kwargs) -> pd.DataFrame:
+            dataset, run, *rest = args
+            assert isinstance(run, Parameters)
+            key = (dataset, run.embeddings, run.datasets, *rest, *sorted(more.items()))
+            found = kept.pop(key) if key in kept else work(*args, **more)
+            kept[key] = found
+            if len(kept) > most:
+                del kept[next(iter(kept))]
+            return found
+
+        return asked
+
+    return keep
+
+
+@once(2)
 def scored_rows(dataset: Dataset, run: Parameters) -> pd.DataFrame:
     """Give the scored rows of a run, read once in a process."""
-    return _scored_rows(dataset, run.embeddings, run.datasets)
-
-
-@lru_cache(maxsize=2)
-def _scored_rows(
-    dataset: Dataset, embeddings: tuple[str, ...], datasets: tuple[str, ...]
-) -> pd.DataFrame:
-    return dataset.scored(embeddings, datasets)
+    return dataset.scored(run.embeddings, run.datasets)
 
 
 def select(
@@ -83,23 +114,17 @@ def select(
     )
 
 
+@once(64)
 def correlations(dataset: Dataset, run: Parameters, selected: Selection) -> pd.DataFrame:
     """Correlate measures with the grade in every segment: `correlation.COLUMNS`.
 
     Key columns are plain text. Measures that several pages show are worked out together.
     """
     wanted = selected.measures
-    if not selected.require_2k and set(wanted) <= set(_GATHERED):
-        selected = Selection(**{**selected.options(), "measures": _GATHERED})
-    cells = _correlations(dataset, run.embeddings, run.datasets, selected)
-    return cells[cells["measure"].isin(wanted)]
-
-
-@lru_cache(maxsize=32)
-def _correlations(
-    dataset: Dataset, embeddings: tuple[str, ...], datasets: tuple[str, ...], selected: Selection
-) -> pd.DataFrame:
-    rows = _scored_rows(dataset, embeddings, datasets)
+    if not selected.require_2k and wanted != _GATHERED and set(wanted) <= set(_GATHERED):
+        together = correlations(dataset, run, replace(selected, measures=_GATHERED))
+        return together[together["measure"].isin(wanted)]
+    rows = scored_rows(dataset, run)
     if rows.empty:
         return pd.DataFrame(columns=list(correlation.COLUMNS))
     cells = correlation.correlate(rows, **selected.options())
@@ -115,20 +140,15 @@ def sizes_of_segments(dataset: Dataset, run: Parameters, selected: Selection) ->
     DataFrame
         ``dataset, embedding, segment, n, n_total``; plain text in the key columns.
     """
-    return _sizes_of_segments(
-        dataset, run.embeddings, run.datasets, selected.segmentation, selected.require_2k
-    )
+    return sizes_by(dataset, run, selected.segmentation, selected.require_2k)
 
 
-@lru_cache(maxsize=8)
-def _sizes_of_segments(
-    dataset: Dataset,
-    embeddings: tuple[str, ...],
-    datasets: tuple[str, ...],
-    segmentation: str,
-    require_2k: bool,
+@once(8)
+def sizes_by(
+    dataset: Dataset, run: Parameters, segmentation: str, require_2k: bool
 ) -> pd.DataFrame:
-    rows = _scored_rows(dataset, embeddings, datasets)
+    """Count the rows of every segment of one segmentation, see `sizes_of_segments`."""
+    rows = scored_rows(dataset, run)
     n_total = segments.segment_sizes(rows, segmentation).astype(dict.fromkeys(CELL, "str"))
     if not require_2k:
         return n_total
@@ -178,29 +198,22 @@ def with_small_segments(cells: pd.DataFrame, sizes: pd.DataFrame, fewest: int) -
     return pd.concat([cells, pd.DataFrame(rows)], ignore_index=True) if rows else cells
 
 
-def differences(
-    dataset: Dataset,
-    run: Parameters,
-    measures: tuple[str, str],
-    coefficient: str,
-    require_2k: bool = False,
-) -> pd.DataFrame:
+@once(64)
+def differences(dataset: Dataset, run: Parameters, selected: Selection) -> pd.DataFrame:
     """Subtract the second measure's correlation from the first's in every cell by ratio.
+
+    Parameters
+    ----------
+    dataset, run
+        As for `correlations`.
+    selected
+        Two measures and one coefficient.
 
     Returns
     -------
     DataFrame
         `DIFFERENCE_COLUMNS`, of all datasets in reading order, with the cells that are too small.
     """
-    selected = select(run, measures, (coefficient,), require_2k=require_2k)
-    return _differences(dataset, run.embeddings, run.datasets, selected)
-
-
-@lru_cache(maxsize=64)
-def _differences(
-    dataset: Dataset, embeddings: tuple[str, ...], datasets: tuple[str, ...], selected: Selection
-) -> pd.DataFrame:
-    run = Parameters(embeddings=embeddings, datasets=datasets)
     cells = correlations(dataset, run, selected)
     if cells.empty:
         return pd.DataFrame(columns=list(DIFFERENCE_COLUMNS))

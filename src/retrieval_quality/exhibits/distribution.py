@@ -57,6 +57,7 @@ class Distribution(Exhibit):
 
     kind = "distribution"
     columns = ("dataset", "embedding", "segment", "grade", "count", "n", "n_total", "share")
+    value = "share"
     uses = ("min_samples_ratio", "embeddings", "datasets")
 
     @property
@@ -233,6 +234,46 @@ def mean_grades(result: Result) -> pd.DataFrame:
     weighted = numbers.assign(mean_grade=numbers["grade"] * numbers["share"])
     keys = ["dataset", "embedding", "segment", "n"]
     return weighted.groupby(keys, sort=False)["mean_grade"].sum().reset_index()
+
+
+def lone_bars(rows: pd.DataFrame, fewest: int) -> str:
+    """Say how many bars hold questions of one N_p only, and which of the best ratios do.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Scored rows.
+    fewest : int
+        Graded rows that a bar must have.
+
+    Examples
+    --------
+    >>> bars = {"dataset": "A", "E": "AM", "K": [1, 2], "Np": 2, "grade": [1, 5]}
+    >>> lone_bars(pd.DataFrame(bars), 1)
+    '2 of 2 bars hold questions of one N_p only, and 1 of the 1 best ratios are such bars: \
+A at 1.0 (AM).'
+    """
+    keys = ["dataset", "E", "segment"]
+    graded = rows[rows["grade"].notna()]
+    graded = graded.assign(segment=segments.label_segments(graded, "ratio"))
+    bars = graded.groupby(keys, observed=True).agg(
+        n=("grade", "size"), sizes=("Np", "nunique"), mean=("grade", "mean")
+    )
+    bars = bars[bars["n"] >= fewest].reset_index()
+    if bars.empty:
+        return "No bar has enough graded answers."
+    best = bars.sort_values("mean", ascending=False).drop_duplicates(["dataset", "E"])
+    alone = best[best["sizes"] == 1].astype(dict.fromkeys(keys, "str"))
+    alone = alone.assign(E=alone["E"].map(schema.embedding_label)).sort_values("E")
+    named = "; ".join(
+        f"{dataset} at {ratio} ({', '.join(part['E'])})"
+        for (dataset, ratio), part in alone.groupby(["dataset", "segment"])
+    )
+    return (
+        f"{(bars['sizes'] == 1).sum()} of {len(bars)} bars hold questions of one N_p only, and "
+        f"{len(alone)} of the {len(best)} best ratios are such bars"
+        + (f": {named}." if named else ".")
+    )
 
 
 def best_ratios(result: Result) -> pd.DataFrame:

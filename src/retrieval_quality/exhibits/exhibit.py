@@ -104,10 +104,10 @@ class Exhibit(ABC):
         Its number among the extras or studies; 0 for what has none.
     axis
         What the values of panels are; ``{coefficient}`` stands for that of a run.
-    kind, noun, suffixes, columns, uses
+    kind, noun, suffixes, columns, value, uses
         Of the class: the name of the kind in the provenance, what a numbered one is called, the
-        endings of its files, the columns of its numbers, and the parameters of a run that it
-        heeds, beside the data themselves.
+        endings of its files, the columns of its numbers, which of them is the value that is
+        drawn, and the parameters of a run that it heeds, beside the data themselves.
     """
 
     anchor: str
@@ -124,6 +124,7 @@ class Exhibit(ABC):
     noun: ClassVar[str] = "Figure"
     suffixes: ClassVar[tuple[str, ...]] = PICTURE
     columns: ClassVar[tuple[str, ...]] = ()
+    value: ClassVar[str] = "value"
     uses: ClassVar[tuple[str, ...]] = ("embeddings", "datasets")
 
     # --- what it is called --------------------------------------------------------------------
@@ -354,5 +355,6 @@ def reasons_given(undefined: pd.DataFrame, noun: str) -> Checks:
 
 
 def _with_value(numbers: pd.DataFrame) -> pd.Series:
-    names = [name for name in ("value", "kept", "correlation") if name in numbers]
+    columns = ("value", "kept", "correlation", "gain", "reliability", "agreement")
+    names = [name for name in columns if name in numbers]
     return numbers[names[0]].notna() if names else pd.Series(True, index=numbers.index)

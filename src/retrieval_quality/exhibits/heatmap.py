@@ -83,7 +83,6 @@ _MOST_COLUMNS = 24
 class Heatmap(Exhibit):
     """Embeddings by ratio: a value in each cell, one fixed scale, hatched where undefined."""
 
-    value: ClassVar[str]
     colours: ClassVar[str]
     bound: ClassVar[float]
     uses: ClassVar[tuple[str, ...]] = (
@@ -270,10 +269,10 @@ class Difference(Heatmap):
 
     def _numbers(self, dataset: Dataset, run: Parameters) -> Result:
         coefficient = self.coefficient_for(run)
-        found = differences(dataset, run, self.pair, coefficient, self.require_2k)
+        selected = select(run, self.measures, (coefficient,), require_2k=self.require_2k)
+        found = differences(dataset, run, selected)
         numbers = found[found["dataset"] == self.dataset].reset_index(drop=True)
         if numbers.empty:
-            selected = select(run, self.measures, (coefficient,), require_2k=self.require_2k)
             why = why_none(dataset, run, selected, self.dataset)
             return self._nothing(dataset, run, why, coefficient)
         limit = end_of_scale(found["difference"])

@@ -64,6 +64,7 @@ class NarrowWide(Exhibit):
 
     kind = "narrow-wide"
     columns = correlation.COLUMNS
+    value = "correlation"
     uses = ("min_samples_width", "embeddings", "datasets", "alpha")
 
     @property

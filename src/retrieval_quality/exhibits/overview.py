@@ -29,6 +29,7 @@ from retrieval_quality.exhibits.ranges import (
     mean_over,
     measured,
     positions_of,
+    scale_of,
 )
 from retrieval_quality.exhibits.words import decimal, measure_name
 from retrieval_quality.measures.segments import RANGES
@@ -50,7 +51,11 @@ class Overview(RangeStudy):
     def _numbers(self, dataset: Dataset, run: Parameters) -> Result:
         cells = measured(dataset, run, EVERY)
         numbers = over_datasets(cells, self.measures)
-        return self._shown(dataset, run, numbers, takeaway(numbers))
+        if numbers.empty:
+            return self._none_large_enough(dataset, run)
+        low, high = scale_of(numbers)
+        limits = (low, round(high + 0.1, 2))  # room for what is written above the marks
+        return self._shown(dataset, run, numbers, takeaway(numbers), limits)
 
     def _picture(self, result: Result) -> Figure:
         """Draw a line a measure with its intervals; where P and T coincide it says so."""

@@ -90,7 +90,7 @@ class StudyOfCells(Study):
             return self._none_large_enough(dataset, run)
         n = int(numbers["n"].max()) if "n" in numbers else 0
         if limits is None and {"low", "high", "value"} <= set(numbers):
-            limits = _scale_of(numbers)
+            limits = scale_of(numbers)
         return self._result(
             dataset,
             run,
@@ -192,7 +192,7 @@ def _measured(
     )
 
 
-def _scale_of(numbers: pd.DataFrame) -> tuple[float, float]:
+def scale_of(numbers: pd.DataFrame) -> tuple[float, float]:
     """Let the scale hold all that is drawn, and 0, to the next tenth."""
     drawn = numbers[["value", "low", "high"]].to_numpy(dtype=float)
     drawn = drawn[~np.isnan(drawn)]

@@ -206,7 +206,9 @@ def group(rows: pd.DataFrame, by: str = "dataset") -> pd.Series:
     return rows[by]
 
 
-def segment_sizes(rows: pd.DataFrame, segmentation: str, by: str = "dataset") -> pd.DataFrame:
+def segment_sizes(
+    rows: pd.DataFrame, segmentation: str, by: str = "dataset", weight: str | None = None
+) -> pd.DataFrame:
     """Count the rows of every segment, graded ones and all.
 
     Parameters
@@ -217,6 +219,8 @@ def segment_sizes(rows: pd.DataFrame, segmentation: str, by: str = "dataset") ->
         Name in `SEGMENTATIONS`.
     by : {"dataset", "subset"}
         What the segments are drawn from.
+    weight : str, optional
+        Column that says how many rows each one stands for; one each by default.
 
     Returns
     -------
@@ -241,8 +245,9 @@ def segment_sizes(rows: pd.DataFrame, segmentation: str, by: str = "dataset") ->
         rows["E"].rename("embedding"),
         label_segments(rows, segmentation),
     ]
-    sizes = rows["grade"].groupby(keys, observed=True).agg(["count", "size"]).reset_index()
-    return sizes.rename(columns={"count": "n", "size": "n_total"})
+    times = rows[weight] if weight else pd.Series(1, index=rows.index)
+    sizes = pd.DataFrame({"n": times.where(rows["grade"].notna(), 0), "n_total": times})
+    return sizes.groupby(keys, observed=True).sum().reset_index()
 
 
 def _pair(top_k: ArrayLike, n_relevant: ArrayLike) -> tuple[Any, Any]:

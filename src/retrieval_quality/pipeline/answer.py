@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -13,8 +14,8 @@ from retrieval_quality.outputs import write_bytes
 from retrieval_quality.pipeline import client, prompts
 from retrieval_quality.pipeline.client import Estimate, Executor, Tally
 from retrieval_quality.pipeline.controls import check_kinds, control_rows
-from retrieval_quality.pipeline.files import existing, read_json, working, write_json
-from retrieval_quality.pipeline.rows import Record, Row, read_ranked, read_texts
+from retrieval_quality.pipeline.files import existing, read_json, sha256_of, working, write_json
+from retrieval_quality.pipeline.rows import RANKED, TEXTS, Record, Row, read_ranked, read_texts
 from retrieval_quality.pipeline.settings import Settings
 from retrieval_quality.pipeline.store import Reply, Request, Store
 from retrieval_quality.pipeline.thoughts import without_thoughts
@@ -110,7 +111,7 @@ def answer(
         settings.price()
         with unfinished(folder / MANIFEST, asking.manifest(), store):
             tally = client.ask(
-                asking.requests(),
+                store.noting(asking.requests()),
                 store,
                 settings,
                 stage="answer",
@@ -121,9 +122,40 @@ def answer(
             if tally.failed and not tally.answered and not asking.has_answers(store):
                 reasons = ", ".join(f"{one} ({n})" for one, n in tally.failed.most_common(3))
                 raise DataError(f"Nothing was answered: {reasons}.")
-            told = {"finished": True, "spent": store.spent("answer").as_dict()}
+            told = {
+                "finished": True,
+                "counts": counted(store),
+                "inputs": inputs(folder),
+                "spent": store.spent("answer").as_dict(),
+            }
             write_json(folder / MANIFEST, {**asking.manifest(), **told})
     return tally
+
+
+def counted(store: Store) -> Record:
+    """Count what came of the requests that `Store.noting` passed on, each distinct one once.
+
+    Returns
+    -------
+    dict
+        ``done``, ``failed`` by reason, ``left``.
+    """
+    done = left = 0
+    failed: Counter[str] = Counter()
+    for reply in store.noted():
+        one = written(reply)
+        if one.reason is not None:
+            failed[one.reason] += 1
+        elif one.text is None:
+            left += 1
+        else:
+            done += 1
+    return {"done": done, "failed": dict(failed.most_common()), "left": left}
+
+
+def inputs(folder: Path) -> Record:
+    """Return the SHA-256 of the files that say which answers are needed."""
+    return {name: sha256_of(folder / name) for name in (TEXTS, RANKED)}
 
 
 def check_again(again: str | None) -> None:

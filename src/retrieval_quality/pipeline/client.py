@@ -34,13 +34,13 @@ from tqdm import tqdm
 from retrieval_quality.errors import DataError, RetrievalQualityError, UsageError, needing
 from retrieval_quality.pipeline import replies
 from retrieval_quality.pipeline.settings import (
+    BATCH_SHARE,
     SENT,
     Price,
     Settings,
     address_of,
     api_key,
     check_address,
-    price_of,
     shown,
 )
 from retrieval_quality.pipeline.store import Reply, Request, Spent, Store, canonical
@@ -96,6 +96,10 @@ class Estimate:
         All replies at their limit.
     cost : float or None
         US dollars for these tokens; None where the price is not known.
+    sent : int
+        Distinct requests that wait in batches, sent by an earlier run; not in `calls`.
+    engine : str
+        ``batch`` where the cost is that of batches.
     """
 
     calls: int
@@ -103,11 +107,16 @@ class Estimate:
     prompt_tokens: int
     completion_tokens: int
     cost: float | None
+    sent: int = 0
+    engine: str = "chat"
 
     def __str__(self) -> str:
         cost = "price not known" if self.cost is None else f"at most about ${self.cost:.4f}"
+        if self.engine == "batch" and self.cost is not None:
+            cost += f" (in batches, at {BATCH_SHARE:g} of the usual price)"
+        sent = f", {self.sent} already sent in batches" if self.sent else ""
         return (
-            f"{self.calls} calls to make ({self.settled} already settled), about "
+            f"{self.calls} calls to make ({self.settled} already settled{sent}), about "
             f"{self.prompt_tokens} prompt tokens (characters / {CHARACTERS_PER_TOKEN}), "
             f"at most {self.completion_tokens} reply tokens (every reply at its limit): {cost}"
         )
@@ -132,9 +141,9 @@ def estimate(
     -------
     Estimate
     """
-    price = price_of(settings.model, settings.prices)
+    price = settings.rate(settings.model)
     seen: set[str] = set()
-    old = calls = prompt_tokens = completion_tokens = 0
+    sent = old = calls = prompt_tokens = completion_tokens = 0
     for request in requests:
         if request.key in seen:
             continue
@@ -142,11 +151,14 @@ def estimate(
         if request.key not in again and store.is_settled(request):
             old += 1
             continue
+        if store.is_in_batch(request):
+            sent += 1
+            continue
         calls += 1
         prompt_tokens += likely_tokens(request)
         completion_tokens += request.limit or 0
     cost = price.cost(prompt_tokens, completion_tokens) if price else None
-    return Estimate(calls, old, prompt_tokens, completion_tokens, cost)
+    return Estimate(calls, old, prompt_tokens, completion_tokens, cost, sent, settings.engine)
 
 
 # --------------------------------------------------------------------------- asking
@@ -218,7 +230,7 @@ def ask(
     total : int, optional
         How many requests there are, for the progress bar.
     executor : Executor, optional
-        `ChatExecutor` by default.
+        `ChatExecutor` by default, `BatchExecutor` where the engine is ``batch``.
     again : set of str
         Keys of replies that are of no use and are to be asked for again.
 
@@ -241,6 +253,7 @@ def ask(
     tally = Tally()
     budget = Budget(settings.max_cost, store.spent(stage).cost, price)
     with store.writing(), _bar(stage, total, settings) as bar:
+        _check_batches(store, stage, settings)
         store.reopen(again, "of no use")
         waiting: set[str] = set()  # in flight, or failed in this run
 
@@ -258,13 +271,43 @@ def ask(
         left = _unsettled(requests, store, waiting, tally, bar)
         first = next(left, None)
         try:
-            if first is not None:  # otherwise neither key nor server is needed
-                executor = executor or ChatExecutor(settings, price, budget, store.lost())
-                _run(executor.execute(chain([first], left), deliver))
+            begun = [] if first is None else [first]
+            if begun or _has_batches(store, stage, settings):  # else no server is needed
+                executor = executor or _executor(settings, price, budget, store, stage)
+                _run(executor.execute(chain(begun, left), deliver))
         finally:
             tally.seconds = time.monotonic() - started
             tally.spent = store.spent(stage)
     return tally
+
+
+def _executor(
+    settings: Settings, price: Price | None, budget: Budget, store: Store, stage: str
+) -> Executor:
+    if settings.engine == "batch":
+        from retrieval_quality.pipeline.batch import BatchExecutor
+
+        return BatchExecutor(settings, price, budget, store, stage)
+    return ChatExecutor(settings, price, budget, store.lost())
+
+
+def _has_batches(store: Store, stage: str, settings: Settings) -> bool:
+    """Whether something of earlier batches is still to be fetched or tidied up."""
+    batches = store.batches(stage) if settings.engine == "batch" else []
+    return any(one.is_open or one.files for one in batches)
+
+
+def _check_batches(store: Store, stage: str, settings: Settings) -> None:
+    """Refuse to buy what a batch that this run would not look at may hold already."""
+    where = str(shown(address_of(settings.base_url)))
+    for one in store.batches(stage):
+        other = one.base_url != where
+        if one.is_open and (settings.engine != "batch" or other):
+            raise UsageError(
+                f"{one.lines} requests are in the batch {one.batch_id or one.token} at "
+                f"{one.base_url}, and asking them elsewhere would pay for them twice. Run the "
+                "stage with `--engine batch` and that `base_url` first, to fetch their replies."
+            )
 
 
 def _bar(stage: str, total: int | None, settings: Settings) -> Any:
@@ -308,25 +351,34 @@ class Budget:
         self.limit = limit
         self.spent = spent
         self.price = price
-        self._reserved: dict[int, float] = {}
+        self._reserved: dict[str, float] = {}
         self._freed = asyncio.Event()
 
     async def admit(self, request: Request) -> bool:
         """Reserve a request's upper bound; False where the limit has no room for it."""
         if self.limit is None or self.price is None:
             return True
-        most = self.price.cost(most_tokens(request), request.limit or 0)
-        while self.limit <= 0 or self.spent + sum(self._reserved.values()) + most > self.limit:
+        while not self.reserve(request):
             if not self._reserved or self.limit <= 0:
                 return False
             self._freed.clear()
             await self._freed.wait()
-        self._reserved[id(request)] = most
+        return True
+
+    def reserve(self, request: Request, *, sent: bool = False) -> bool:
+        """Reserve a request's upper bound if there is room for it now, or it is `sent` anyhow."""
+        if self.limit is None or self.price is None:
+            return True
+        most = self.price.cost(most_tokens(request), request.limit or 0)
+        over = self.spent + sum(self._reserved.values()) + most > self.limit
+        if not sent and (self.limit <= 0 or over):
+            return False
+        self._reserved[request.key] = most
         return True
 
     def settle(self, request: Request, reply: Reply | None) -> None:
         """Replace what was reserved for a request by what it did cost."""
-        self._reserved.pop(id(request), None)
+        self._reserved.pop(request.key, None)
         self.spent += (reply.cost or 0.0) if reply else 0.0
         self._freed.set()
 

@@ -22,6 +22,7 @@ from retrieval_quality.pipeline.answer import (
     Written,
     check_again,
     declines,
+    inputs,
     unfinished,
     unfinished_name,
     written,
@@ -267,7 +268,7 @@ class Judging:
             )
         settings = Settings.from_mapping(told["settings"])
         asking = Asking.of(folder)
-        if "answers" in told and _same(told["answers"]) != _same(asking.manifest()):
+        if "answers" in told and same(told["answers"]) != same(asking.manifest()):
             raise DataError(
                 f"The grades in {folder} are of other answers than those that "
                 "`pipeline answer` has made since: run `pipeline grade` again."
@@ -300,8 +301,8 @@ class Judging:
 
     def answers(self, store: Store, row: Row) -> tuple[Written, Written]:
         """Return a row's ideal answer and its answer, as far as they are there."""
-        ideal = written(store.get(self.asking.ideal_request(row).key))
-        return ideal, written(store.get(self.asking.request(row).key))
+        ideal = written(store.outcome(self.asking.ideal_request(row).key))
+        return ideal, written(store.outcome(self.asking.request(row).key))
 
     def requests(self, store: Store, *, guess: bool = False) -> Iterator[Request]:
         """Yield the requests that have both answers; with `guess`, also those that lack some."""
@@ -326,7 +327,7 @@ class Judging:
                 return result
         if ideal.text is not None and answer.text is not None:
             request = self.request(self.asking.query(row), ideal.text, answer.text)
-            reply = store.get(request.key)
+            reply = store.outcome(request.key)
             if reply is not None:
                 verdict = read_reply(reply, answer.text)
                 result.grade, result.reason = verdict.grade, verdict.reason
@@ -383,7 +384,12 @@ class Judging:
             self._check_counts(counts["graded"])
         for name in set(FILES) - set(wanted.values()):
             (folder / name).unlink(missing_ok=True)  # of an earlier run, see `check_place`
-        told = {**self.manifest(), "counts": counts, "spent": store.spent("grade").as_dict()}
+        told = {
+            **self.manifest(),
+            "counts": counts,
+            "inputs": inputs(folder),
+            "spent": store.spent("grade").as_dict(),
+        }
         if self.repeats > 1:
             told["agreement"] = self.agreement(store)
         write_json(folder / MANIFEST, told)
@@ -477,14 +483,15 @@ class Counts:
         }
 
 
-def _same(answers: Record) -> str:
+def same(answers: Record) -> str:
     """Return what of an answering's manifest determines the answers, as text to compare."""
     settings = {
         name: one
         for name, one in answers["settings"].items()
         if name not in ("base_url", "max_tokens")
     }
-    kept = {name: one for name, one in answers.items() if name not in ("finished", "spent")}
+    results = ("finished", "counts", "inputs", "spent")
+    kept = {name: one for name, one in answers.items() if name not in results}
     return canonical({**kept, "settings": settings})
 
 

@@ -447,6 +447,10 @@ class Vectors:
             list(zip(keys, made, known, strict=True)),
         )
 
+    def take(self, rows: Sequence[tuple[bytes, bytes, int | None]]) -> None:
+        """Store vectors as another file holds them: hash, vector, cut; those that are here stay."""
+        self._write("insert or ignore into vectors (hash, vector, cut) values (?, ?, ?)", rows)
+
     def measure(self, keys: Sequence[bytes], cut: Sequence[bool]) -> None:
         """Note which of the texts that have vectors were cut."""
         self._write(

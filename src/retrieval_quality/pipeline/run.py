@@ -28,7 +28,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -40,9 +39,16 @@ from retrieval_quality.pipeline import answer as answering
 from retrieval_quality.pipeline import grade as grading
 from retrieval_quality.pipeline import prompts
 from retrieval_quality.pipeline.answer import Asking
-from retrieval_quality.pipeline.files import existing, placed, read_json, working, write_json
+from retrieval_quality.pipeline.files import (
+    existing,
+    placed,
+    read_json,
+    records,
+    working,
+    write_json,
+)
 from retrieval_quality.pipeline.grade import Counts, Judging, export
-from retrieval_quality.pipeline.rows import RANKED, TEXTS, Record, read_ranked, read_texts
+from retrieval_quality.pipeline.rows import RANKED, TEXTS, Record
 from retrieval_quality.pipeline.settings import Settings
 from retrieval_quality.pipeline.store import Store
 
@@ -313,16 +319,20 @@ def status(folder: Path | str) -> Record:
     )
     told["folder"] = str(folder)
     if (folder / TEXTS).is_file():
-        texts = read_texts(folder)
-        told["texts"] = len(texts)
+        told["texts"] = sum(1 for _ in records(folder / TEXTS))
         if (folder / RANKED).is_file():
-            told["ranked"] = sum(1 for _ in read_ranked(folder, texts))
+            told["ranked"] = sum(1 for _ in records(folder / RANKED))
             told["embeddings"] = _embeddings(folder)
     if not _begun(folder / answering.MANIFEST):
         return told
     with Store(folder) as store:
         told["spent"] = {stage: store.spent(stage).as_dict() for stage in ("answer", "grade")}
-        told["answer"] = _answered(Asking.of(folder, latest=True), store)
+        known = _recorded(folder, told["spent"])
+        told |= known
+        if "answer" not in known:
+            told["answer"] = _answered(Asking.of(folder, latest=True), store)
+        if "graded" in known:
+            return told
         finished = (folder / answering.MANIFEST).is_file()
         if finished and _begun(folder / grading.MANIFEST):
             judging = Judging.of(folder, latest=True)
@@ -330,6 +340,46 @@ def status(folder: Path | str) -> Record:
             if judging.asking.controls:
                 told["controls"] = _graded(judging, store, control=True)
     return told
+
+
+def _recorded(folder: Path, spent: Record) -> Record:
+    """Return what the finished stages have counted, as far as nothing has changed since.
+
+    Counting goes through every row and makes its requests again, so it is done where a stage
+    ends, and here only for stages that have not finished or whose texts, rankings, prompts or
+    replies are other ones now.
+    """
+    told: Record = {}
+    answered = _finished_stage(folder / answering.MANIFEST, spent["answer"])
+    if not answered or _version(folder / answering.MANIFEST) != [
+        answered["prompt"],
+        answered["closed_prompt"],
+    ]:
+        return {}
+    if answering.inputs(folder) != answered["inputs"]:
+        return {}
+    told["answer"] = answered["counts"]
+    if not _begun(folder / grading.MANIFEST):
+        return told
+    graded = _finished_stage(folder / grading.MANIFEST, spent["grade"])
+    if (
+        graded
+        and graded["inputs"] == answered["inputs"]
+        and _version(folder / grading.MANIFEST) == [graded["prompt"]]
+        and grading.same(graded["answers"]) == grading.same(answered)
+    ):
+        told["graded"] = graded["counts"]["graded"]
+        told["controls"] = graded["counts"].get("controls")
+    return told
+
+
+def _finished_stage(manifest: Path, spent: Record) -> Record | None:
+    """Return a stage's manifest if it has finished, counted, and asked nothing since."""
+    if not manifest.is_file() or answering.unfinished_name(manifest).is_file():
+        return None
+    told = read_json(manifest)
+    counted = "counts" in told and "inputs" in told
+    return told if counted and told.get("spent") == spent else None
 
 
 def _begun(manifest: Path) -> bool:
@@ -352,17 +402,9 @@ def _embeddings(folder: Path) -> Record | None:
 
 
 def _answered(asking: Asking, store: Store) -> Record:
-    done = left = 0
-    failed: Counter[str] = Counter()
-    for key in {request.key for request in asking.requests()}:
-        reply = answering.written(store.get(key))
-        if reply.reason is not None:
-            failed[reply.reason] += 1
-        elif reply.text is None:
-            left += 1
-        else:
-            done += 1
-    return {"done": done, "failed": dict(failed.most_common()), "left": left}
+    for _ in store.noting(asking.requests()):
+        pass
+    return answering.counted(store)
 
 
 def _graded(judging: Judging, store: Store, *, control: bool) -> Record:

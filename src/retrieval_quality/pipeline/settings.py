@@ -20,6 +20,10 @@ from retrieval_quality.pipeline.store import Request, normal
 SENT = ("max_tokens", "temperature", "seed", "response_format")  # what may be left out or renamed
 
 
+ENGINES = ("chat", "batch")
+BATCH_SHARE = 0.5  # of the price of a call, what the same call costs in a batch
+
+
 class Price(NamedTuple):
     """US dollars for one million tokens."""
 
@@ -77,6 +81,11 @@ class Settings:
     prices : mapping or path, optional
         ``{model: {input: ..., output: ...}}`` in US dollars for a million tokens, or a YAML file
         of it; added to the table that comes with the package.
+    engine : {'chat', 'batch'}
+        One call a request, or OpenAI's Batch API: half the price, replies within a day. No part
+        of the store's key: the replies are the same.
+    poll : float
+        Seconds between two looks at the batches.
     progress : bool
         Show a progress bar on standard error.
     """
@@ -97,6 +106,8 @@ class Settings:
     max_wait: float = 120
     max_cost: float | None = None
     prices: Mapping[str, Any] | str | Path | None = None
+    engine: str = "chat"
+    poll: float = 30
     progress: bool = True
 
     def __post_init__(self) -> None:
@@ -127,7 +138,9 @@ class Settings:
                 object.__setattr__(self, name, value)
             if not (value is None and name == "max_tokens") and not (whole and value >= 1):
                 raise UsageError(f"`{name}` is {value!r}: give a whole number of at least 1.")
-        for name in ("timeout", "back_off", "max_wait", "max_cost"):
+        if self.engine not in ENGINES:
+            raise UsageError(f"`engine` is {self.engine!r}: {' or '.join(ENGINES)}.")
+        for name in ("timeout", "back_off", "max_wait", "max_cost", "poll"):
             value = getattr(self, name)
             if value is not None and not (_is_number(value) and 0 <= value < math.inf):
                 raise UsageError(f"`{name}` is {value!r}: give a number of at least 0.")
@@ -222,7 +235,7 @@ class Settings:
             The price table cannot be read, or a limit is set that no price or no `max_tokens`
             can hold.
         """
-        found = price_of(self.model, self.prices)
+        found = self.rate(self.model)
         if self.max_cost is not None and found is None:
             raise UsageError(
                 f"The price of {self.model!r} is not known, so a limit of {self.max_cost} US "
@@ -233,6 +246,19 @@ class Settings:
         if self.max_cost is not None and "max_tokens" in self.omit:
             raise UsageError("`max_cost` needs `max_tokens`: rename it instead of omitting it.")
         return found
+
+    def rate(self, model: str) -> Price | None:
+        """Return what the engine makes of a model's price, or None where it is not known.
+
+        Examples
+        --------
+        >>> Settings("gpt-4o-mini", engine="batch").rate("gpt-4o-mini")
+        Price(input=0.075, output=0.3)
+        """
+        found = price_of(model, self.prices)
+        if found is None or self.engine != "batch":
+            return found
+        return Price(found.input * BATCH_SHARE, found.output * BATCH_SHARE)
 
     def recorded(self) -> dict[str, Any]:
         """Return what determines the replies, for a manifest."""

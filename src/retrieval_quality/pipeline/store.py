@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from retrieval_quality import outputs
 from retrieval_quality.errors import DataError
@@ -25,7 +27,7 @@ from retrieval_quality.errors import DataError
 FILE_NAME = "store.sqlite"
 MAX_TRIES = 3  # replies, one a run, that may come back unusable before a question is left alone
 CUT = "truncated at"  # how the reason of a reply begins that reached its limit of tokens
-_VERSION = 2
+_VERSION = 3
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS makers (
@@ -40,6 +42,15 @@ CREATE TABLE IF NOT EXISTS calls (
 CREATE TABLE IF NOT EXISTS files (
   name TEXT NOT NULL, sha256 TEXT NOT NULL, UNIQUE (name, sha256)
 );
+CREATE TABLE IF NOT EXISTS batches (
+  token TEXT PRIMARY KEY, stage TEXT NOT NULL, base_url TEXT NOT NULL, state TEXT NOT NULL,
+  batch_id TEXT NOT NULL, files TEXT NOT NULL, lines INTEGER NOT NULL, note TEXT NOT NULL,
+  made_at REAL NOT NULL
+);
+CREATE TABLE IF NOT EXISTS batch_items (
+  key BLOB PRIMARY KEY, token TEXT NOT NULL, request BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS batch_of ON batch_items (token);
 """
 _SAVE = """
 INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -54,6 +65,31 @@ ON CONFLICT (key) DO UPDATE SET
     ELSE coalesce(cost, 0.0) + coalesce(excluded.cost, 0.0) END,
   asked_at = excluded.asked_at
 WHERE calls.reason IS NOT NULL
+"""
+_OF_ONE_REPLY = (
+    "maker", "most", "text", "reason", "final", "raw", "place", "details", "asked_at",
+)  # fmt: skip
+_ADDED = ("tries", "prompt_tokens", "completion_tokens", "estimated")
+_BETTER = "calls.reason IS NOT NULL AND excluded.reason IS NULL"  # an answer for a failure
+_TAKE = f"""
+INSERT INTO calls
+SELECT key, stage, ours.id, asked, most, text, reason, final, tries, raw, place, details,
+  prompt_tokens, completion_tokens, estimated, cost, asked_at
+FROM other.calls JOIN other.makers AS theirs ON theirs.id = maker
+  JOIN main.makers AS ours ON ours.what = theirs.what
+WHERE true
+ON CONFLICT (key) DO UPDATE SET
+  {
+    ", ".join(
+        f"{name} = CASE WHEN {_BETTER} THEN excluded.{name} ELSE calls.{name} END"
+        for name in _OF_ONE_REPLY
+    )
+},
+  {", ".join(f"{name} = calls.{name} + excluded.{name}" for name in _ADDED)},
+  cost = CASE WHEN calls.cost IS NULL AND excluded.cost IS NULL THEN NULL
+    ELSE coalesce(calls.cost, 0.0) + coalesce(excluded.cost, 0.0) END
+WHERE calls.raw <> excluded.raw OR calls.text IS NOT excluded.text
+  OR calls.asked_at <> excluded.asked_at
 """
 _READ = (
     "text, reason, final, raw, place, prompt_tokens, completion_tokens, estimated, cost, details, "
@@ -202,6 +238,47 @@ class Spent:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class Batch:
+    """Requests that are sent together, and how far that has come.
+
+    Attributes
+    ----------
+    token : str
+        Our own name for it, known before the server's: in the file's name and the metadata.
+    stage, base_url : str
+        Whose it is, and where.
+    state : {'new', 'uploaded', 'created', 'done', 'failed', 'dropped'}
+        Nothing is known to be sent; the file is; the batch is made; its replies are here; the
+        server refused it as a whole; it was never made.
+    batch_id : str
+        The server's name, empty before it is known.
+    files : tuple of str
+        Files at the server that have not been deleted yet.
+    lines : int
+        How many requests it was made of.
+    note : str
+        Why it failed.
+    made_at : float
+        Seconds since 1970.
+    """
+
+    token: str
+    stage: str
+    base_url: str
+    state: str
+    batch_id: str
+    files: tuple[str, ...]
+    lines: int
+    note: str
+    made_at: float
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may hold replies that are not here."""
+        return self.state in ("new", "uploaded", "created")
+
+
 class Store:
     """The calls of one pipeline folder: ``store.sqlite``, written one reply at a time.
 
@@ -308,6 +385,18 @@ class Store:
             ) from error
 
     @contextmanager
+    def _at_once(self) -> Iterator[None]:
+        """Write all of it or nothing."""
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._database.execute("COMMIT")
+        except BaseException:
+            if self._database.in_transaction:  # a full disk has rolled it back already
+                self._database.execute("ROLLBACK")
+            raise
+
+    @contextmanager
     def writing(self) -> Iterator[None]:
         """Hold the folder for one run; the lock goes with the process, however it ends.
 
@@ -337,8 +426,11 @@ class Store:
             The disk is full, or the file is damaged.
         """
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        with self._said():
+        with self._said(), self._at_once():
             self._save(stage, request, reply, int(bool(reply.raw)), now)
+            self._database.execute(
+                "DELETE FROM batch_items WHERE key = ?", [bytes.fromhex(request.key)]
+            )
         self.saved += 1
 
     def _save(self, stage: str, request: Request, reply: Reply, tries: int, now: str) -> None:
@@ -387,6 +479,43 @@ class Store:
             cost=cost,
             details={**json.loads(details or "{}"), **json.loads(what)["details"]},
         )
+
+    def outcome(self, key: str) -> Reply | None:
+        """Return the text and the reason of a reply, without what the server said around it."""
+        with self._said():
+            row = self._database.execute(
+                "SELECT text, reason FROM calls WHERE key = ?", [bytes.fromhex(key)]
+            ).fetchone()
+        return None if row is None else Reply(*row)
+
+    def noting(self, requests: Iterable[Request]) -> Iterator[Request]:
+        """Pass requests on, and note their keys for `noted`, outside of memory.
+
+        Parameters
+        ----------
+        requests : iterable of Request
+            What was noted before is forgotten when the first of them is taken.
+        """
+        with self._said():
+            self._database.execute("DROP TABLE IF EXISTS temp.noted")
+            self._database.execute(
+                "CREATE TEMP TABLE noted (key BLOB NOT NULL PRIMARY KEY) WITHOUT ROWID"
+            )
+        for request in requests:
+            with self._said():
+                self._database.execute(
+                    "INSERT OR IGNORE INTO noted VALUES (?)", [bytes.fromhex(request.key)]
+                )
+            yield request
+
+    def noted(self) -> Iterator[Reply | None]:
+        """Yield text and reason for each distinct request that `noting` passed on; None: none."""
+        with self._said():
+            rows = self._database.execute(
+                "SELECT calls.key IS NOT NULL, text, reason FROM noted LEFT JOIN calls USING (key)"
+            )
+            for there, text, reason in rows:
+                yield Reply(text, reason) if there else None
 
     def is_settled(self, request: Request) -> bool:
         """Whether a request is not to be asked again.
@@ -442,6 +571,51 @@ class Store:
             ).fetchone()
         return int(count)
 
+    def take(self, other: Store) -> int:
+        """Take over what another folder's store holds; one transaction, in constant memory.
+
+        The same reply is kept once. Where both have asked, an answer goes before a failure and the
+        reply that is here before the other; tokens and costs add up, for both were paid.
+
+        Parameters
+        ----------
+        other : Store
+            It stays as it is.
+
+        Returns
+        -------
+        int
+            Questions that both have answered differently; the answer that was here stays.
+
+        Raises
+        ------
+        DataError
+            A file is damaged, or the disk is full.
+        """
+        with self._said():
+            self._database.execute("ATTACH ? AS other", [str(other.path)])
+            try:
+                self._database.execute("BEGIN IMMEDIATE")
+                try:
+                    (differing,) = self._database.execute(
+                        "SELECT count(*) FROM calls JOIN other.calls AS theirs USING (key) WHERE "
+                        "calls.reason IS NULL AND theirs.reason IS NULL AND calls.text "
+                        "IS NOT theirs.text"
+                    ).fetchone()
+                    for statement in (
+                        "INSERT OR IGNORE INTO makers (what) SELECT what FROM other.makers",
+                        _TAKE,
+                        "INSERT OR IGNORE INTO files SELECT * FROM other.files",
+                    ):
+                        self._database.execute(statement)
+                    self._database.execute("COMMIT")
+                except BaseException:
+                    self._database.execute("ROLLBACK")
+                    raise
+            finally:
+                self._database.execute("DETACH other")
+        return int(differing)
+
     def note_file(self, name: str, sha256: str) -> None:
         """Note that a file of this content was made from this store."""
         with self._said():
@@ -452,6 +626,63 @@ class Store:
         with self._said():
             found = self._database.execute(
                 "SELECT 1 FROM files WHERE name = ? AND sha256 = ?", [name, sha256]
+            )
+            return found.fetchone() is not None
+
+    # ------------------------------------------------------------- batches
+
+    def begin_batch(self, stage: str, base_url: str, requests: Sequence[Request]) -> Batch:
+        """Write down what a batch is going to hold, before anything of it is sent."""
+        batch = Batch(uuid4().hex, stage, base_url, "new", "", (), len(requests), "", time.time())
+        with self._said(), self._at_once():
+            self._database.execute(
+                "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [batch.token, stage, base_url, "new", "", "[]", batch.lines, "", batch.made_at],
+            )
+            self._database.executemany(
+                "INSERT INTO batch_items VALUES (?, ?, ?)",
+                (
+                    (bytes.fromhex(one.key), batch.token, _packed(json.dumps(asdict(one))))
+                    for one in requests
+                ),
+            )
+        return batch
+
+    def note_batch(self, batch: Batch, *, release: bool = False) -> None:
+        """Write down how far a batch has come; `release` lets its requests be asked again."""
+        with self._said(), self._at_once():
+            self._database.execute(
+                "UPDATE batches SET state = ?, batch_id = ?, files = ?, note = ? WHERE token = ?",
+                [batch.state, batch.batch_id, json.dumps(batch.files), batch.note, batch.token],
+            )
+            if release:
+                self._database.execute("DELETE FROM batch_items WHERE token = ?", [batch.token])
+
+    def batches(self, stage: str | None = None) -> list[Batch]:
+        """Return the batches of a stage, or of all, oldest first, those that are over included."""
+        with self._said():
+            rows = self._database.execute(
+                "SELECT * FROM batches WHERE ? IS NULL OR stage = ? ORDER BY rowid", [stage, stage]
+            ).fetchall()
+        return [
+            Batch(token, whose, base_url, state, batch_id, tuple(json.loads(files)), *rest)
+            for token, whose, base_url, state, batch_id, files, *rest in rows
+        ]
+
+    def batched(self, batch: Batch) -> dict[str, Request]:
+        """Return the requests of a batch that have no reply yet, by key."""
+        with self._said():
+            rows = self._database.execute(
+                "SELECT request FROM batch_items WHERE token = ? ORDER BY rowid", [batch.token]
+            ).fetchall()
+        requests = (Request(**json.loads(_unpacked(row))) for (row,) in rows)
+        return {one.key: one for one in requests}
+
+    def is_in_batch(self, request: Request) -> bool:
+        """Whether a request is in a batch whose replies have not been fetched."""
+        with self._said():
+            found = self._database.execute(
+                "SELECT 1 FROM batch_items WHERE key = ?", [bytes.fromhex(request.key)]
             )
             return found.fetchone() is not None
 

@@ -133,42 +133,6 @@ def read_grades(human: pd.DataFrame) -> pd.DataFrame:
     return grades
 
 
-def count_grades(human: pd.DataFrame) -> pd.DataFrame:
-    """How many answers each grader graded, and how.
-
-    Parameters
-    ----------
-    human : DataFrame
-        Rows of ``samples_human``.
-
-    Returns
-    -------
-    DataFrame
-        One row a grader: ``grader``, ``n`` (grades), ``n_total`` (rows), ``mean`` (1-5, NaN
-        without grades), and one column a grade, ``1`` to ``5``, with its count.
-
-    Raises
-    ------
-    DataError
-        As for `read_grades`.
-
-    Examples
-    --------
-    >>> count_grades(pd.DataFrame({"grade_human_1": [4, None, 5]})).values.tolist()
-    [['human 1', 2, 3, 4.5, 0, 0, 0, 1, 1]]
-    """
-    return pd.DataFrame(
-        {
-            "grader": grader_label(name),
-            "n": int(values.count()),
-            "n_total": len(values),
-            "mean": values.mean(),
-        }
-        | {str(grade): int((values == grade).sum()) for grade in schema.GRADES}
-        for name, values in read_grades(human).items()
-    )
-
-
 def krippendorff_alpha(grades: pd.DataFrame, level: Level = "ordinal") -> tuple[float, int, str]:
     """Krippendorff's alpha of some graders.
 
@@ -296,44 +260,6 @@ def pairwise(
         count = known.sum(axis=1)
         found[group] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
     return found
-
-
-def compare_pairs(human: pd.DataFrame) -> pd.DataFrame:
-    """How often each two graders give the same grade, over all rows and in each dataset.
-
-    Parameters
-    ----------
-    human : DataFrame
-        Rows of ``samples_human``.
-
-    Returns
-    -------
-    DataFrame
-        One row a dataset and pair: ``dataset``, ``first``, ``second``, ``same`` and ``within_one``
-        (shares of samples), ``difference`` (mean of second minus first, in grades), ``n`` (samples
-        that both graded), ``n_total``. Shares and difference are NaN where n is 0.
-
-    Raises
-    ------
-    DataError
-        As for `read_grades`.
-
-    Examples
-    --------
-    >>> compare_pairs(pd.DataFrame({"grade": [1, 2, 5, 4], "grade_human_1": [1, 3, 5, None]}))[
-    ...     ["first", "second", "within_one", "n", "n_total"]].values.tolist()
-    [['LLM', 'human 1', 1.0, 3, 4]]
-    """
-    grades = read_grades(human)
-    rows = []
-    for dataset, part in _parts(human, grades):
-        for first, second in combinations(grades.columns, 2):
-            gap = (part[second] - part[first]).dropna()
-            same, near = ((gap.abs() <= most).mean() for most in (0, 1))
-            names = grader_label(first), grader_label(second)
-            rows.append((dataset, *names, same, near, gap.mean(), len(gap), len(part)))
-    columns = ["dataset", "first", "second", "same", "within_one", "difference", "n", "n_total"]
-    return pd.DataFrame(rows, columns=columns)
 
 
 def confusion(human: pd.DataFrame, first: str = LLM, second: str = PEOPLE) -> pd.DataFrame:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from numbers import Real
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -55,7 +54,7 @@ COLUMNS = (
 )
 """Columns of `correlate`'s result."""
 
-__all__ = ["ALPHAS", "COEFFICIENTS", "COLUMNS", "correlate", "differences"]
+__all__ = ["ALPHAS", "COEFFICIENTS", "COLUMNS", "correlate"]
 
 CELL = ("dataset", "embedding", "segmentation", "segment")
 """The columns that tell cells apart."""
@@ -73,6 +72,7 @@ def correlate(
     ties: str = "published",
     by: str = "dataset",
     grade: str = "grade",
+    weight: str | None = None,
 ) -> pd.DataFrame:
     """Correlate measures with the grade in every segment, each at its best or at a given alpha.
 
@@ -103,6 +103,8 @@ def correlate(
         the column ``dataset``.
     grade : str
         Column of the grades; another grader's may be given, and they need not be whole.
+    weight : str, optional
+        Column that says how many rows each one stands for, as in counts (`counting.read`).
 
     Returns
     -------
@@ -144,15 +146,16 @@ def correlate(
         require_2k=require_2k,
         by=by,
         grade=grade,
+        weight=weight,
     )
     frames = []
     for order, measure in enumerate(chosen):
-        table, best, value = _best(counts, measure, alpha, ties)
+        table, best, value = _best_over_alpha(counts, measure, alpha, ties)
         frames.append(_frame(counts, table, measure, coefficients, best, value, fewest, order))
     return _assemble(frames)
 
 
-def _best(
+def _best_over_alpha(
     counts: Counts, measure: Measure, alpha: str | float, ties: str
 ) -> tuple[Table, FloatArray, FloatArray]:
     """Alpha and coefficients of every cell, each of shape (cells, 4)."""
@@ -269,63 +272,6 @@ def _maximum(curves: FloatArray, scale: float, at: IntArray, value: FloatArray) 
                     at[c, j], value[c, j] = a, here
 
 
-def differences(correlations: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
-    """First measure's correlation less the second's, cell by cell.
-
-    Parameters
-    ----------
-    correlations : DataFrame
-        From `correlate`; holds both measures.
-    first, second : str
-        Names of the measures.
-
-    Returns
-    -------
-    DataFrame
-        `CELL`, ``coefficient``, ``n`` and ``n_total``, ``difference``, ``alpha_first``,
-        ``alpha_second``, and ``reason`` where the difference is undefined.
-
-    Raises
-    ------
-    UsageError
-        If a measure is not among the correlations.
-
-    Examples
-    --------
-    >>> rows = pd.DataFrame({"dataset": "A", "E": "ME5S", "K": [2, 2, 4, 4], "Np": [2, 2, 4, 4],
-    ...                      "n_positives": [1, 2, 2, 4], "grade": [1, 3, 2, 5]})
-    >>> found = correlate(rows, min_samples=1, measures=["T", "P"])
-    >>> differences(found, "T", "P")["difference"].round(4).tolist()
-    [0.1056]
-    """
-    _known("measure", (first, second), tuple(correlations["measure"].unique()))
-    keys = [*CELL, "coefficient"]
-    sides = [
-        correlations.loc[correlations["measure"] == name].drop(columns="measure")
-        for name in (first, second)
-    ]
-    both = sides[0].merge(sides[1], on=keys, how="outer", suffixes=("_first", "_second"))
-    both = both.sort_values(keys, key=lambda column: _position(column, correlations))
-    lacking = [both[f"n_{side}"].isna() for side in ("first", "second")]
-    reason = (
-        both["reason_first"]
-        .fillna("")
-        .where(both["reason_first"].fillna("") != "", both["reason_second"].fillna(""))
-    )
-    for missing, name in zip(lacking, (first, second), strict=True):
-        reason = reason.mask(missing, f"too few rows for {name}")
-    unequal = ~lacking[0] & ~lacking[1] & (both["n_first"] != both["n_second"])
-    reason = reason.mask(unequal, f"{first} and {second} are not on the same rows")
-    result = both[list(keys)].copy()
-    result["n"] = both[["n_first", "n_second"]].min(axis=1).astype(np.int64)
-    result["n_total"] = both["n_total_first"].fillna(both["n_total_second"]).astype(np.int64)
-    difference = both["correlation_first"] - both["correlation_second"]
-    result["difference"] = difference.mask(reason != "")
-    result["alpha_first"], result["alpha_second"] = both["alpha_first"], both["alpha_second"]
-    result["reason"] = reason
-    return result.reset_index(drop=True)
-
-
 # --- shared with the intervals ------------------------------------------------------------------
 
 
@@ -406,9 +352,3 @@ def _frame(
 def _assemble(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     result = pd.concat(frames, ignore_index=True).sort_values("_order", kind="stable")
     return result[list(COLUMNS)].reset_index(drop=True)
-
-
-def _position(column: pd.Series, like: pd.DataFrame) -> Any:
-    """Sort key: where each value first stands in another frame."""
-    first = {value: place for place, value in enumerate(like[column.name].unique())}
-    return column.map(first)

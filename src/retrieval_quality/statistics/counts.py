@@ -207,6 +207,7 @@ def count_rows(
     require_2k: bool = False,
     by: str = "dataset",
     grade: str = "grade",
+    weight: str | None = None,
 ) -> Counts:
     """Count rows by cell (dataset, embedding, segment), the given columns and grade.
 
@@ -227,6 +228,8 @@ def count_rows(
         What a cell spans; its value stands in the column ``dataset``.
     grade : str
         Column of the grades; they need not be whole. Rows without a grade are not used.
+    weight : str, optional
+        Column that says how many rows each one stands for (see `counting`); one each by default.
 
     Returns
     -------
@@ -250,13 +253,15 @@ def count_rows(
     """
     group = [by] if by in segments.GROUPINGS else []
     two_k = ["n_positives_2k"] if require_2k else []
-    _having(rows, [*group, "E", "K", "Np", grade, *columns, *two_k])
-    cells, cell = _cells(rows, segments.group(rows, by), segmentation)
+    weights = [weight] if weight else []
+    _having(rows, [*group, "E", "K", "Np", grade, *columns, *two_k, *weights])
+    times = rows[weight].to_numpy(dtype=np.float64) if weight else np.ones(len(rows))
+    cells, cell = _cells(rows, segments.group(rows, by), segmentation, times)
     grades = _grades(rows[grade])
     used = ~np.isnan(grades)
     if require_2k:
         used &= rows["n_positives_2k"].notna().to_numpy()
-    kept = np.bincount(cell[used], minlength=len(cells)) >= min_samples
+    kept = np.bincount(cell[used], times[used], minlength=len(cells)) >= min_samples
     used &= kept[cell]
     values = {name: _array(rows[name])[used] for name in columns}
     grade_codes, distinct_grades = pd.factorize(grades[used], sort=True)
@@ -266,7 +271,7 @@ def count_rows(
         cells=cells[kept].reset_index(drop=True),
         cell=(np.cumsum(kept) - 1)[cell[used][first]],
         grade=grade_codes[first],
-        count=np.bincount(entry, minlength=len(first)).astype(np.float64),
+        count=np.bincount(entry, times[used], minlength=len(first)).astype(np.float64, copy=False),
         columns={name: column[first] for name, column in values.items()},
         grades=distinct_grades,
     )
@@ -545,7 +550,7 @@ def _having(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 
 
 def _cells(
-    rows: pd.DataFrame, groups: pd.Series, segmentation: str
+    rows: pd.DataFrame, groups: pd.Series, segmentation: str, times: FloatArray
 ) -> tuple[pd.DataFrame, IntArray]:
     """Every cell that occurs, and which one each row is in."""
     labels: list[tuple[str, Any]] = [
@@ -560,7 +565,7 @@ def _cells(
             raise DataError(f"Row {row} has no {name}: every row needs one.")
         code = code * len(label.categories) + label.codes
     n_codes = int(np.prod([len(label.categories) for _, label in labels]))
-    total = np.bincount(code, minlength=n_codes)
+    total = np.bincount(code, times, minlength=n_codes).astype(np.int64)
     occurring = np.flatnonzero(total)
     position = np.cumsum(total > 0) - 1
     rest, columns = occurring, {}

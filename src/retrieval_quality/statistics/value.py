@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from retrieval_quality.data import schema
 from retrieval_quality.errors import DataError, UsageError
+from retrieval_quality.measures.segments import RANGES
 from retrieval_quality.statistics.value_rank import (
     FloatArray,
     IntArray,
@@ -76,16 +77,6 @@ SCORES = ("log_loss", "rank_correlation")
 FOLDS = 5
 GRADES = np.arange(1.0, 6.0)
 ALL = "all"
-
-RANGES: dict[str, tuple[float, float]] = {
-    "≤ 0.5": (0.0, 0.5),
-    "0.6–0.9": (0.6, 0.9),
-    "1.0": (1.0, 1.0),
-    "1.1–2.0": (1.1, 2.0),
-    "2.1–4.0": (2.1, 4.0),
-    "> 4.0": (4.1, math.inf),
-}
-"""Ranges of K/N_p rounded to one decimal, ends included: those of the chapters on measures."""
 
 RECORD = (
     "quantity",
@@ -514,8 +505,8 @@ def score(fitted: Fitted, key: str, which: NDArray[np.bool_]) -> dict[str, Sums]
     }
 
 
-def _inseparable(fitted: Fitted, quantity: str, which: NDArray[np.bool_]) -> str:
-    """Why nothing can be said of a quantity on these rows, or empty."""
+def inseparable(fitted: Fitted, quantity: str, which: NDArray[np.bool_]) -> str:
+    """Say why nothing can be said of a quantity on these rows, or give an empty text."""
     if fitted.reason:
         return fitted.reason
     if quantity == "top_2k" and "top_2k" not in fitted.predictions:
@@ -584,7 +575,7 @@ def gains(fitted: Sequence[Fitted], *, level: float = 0.95) -> pd.DataFrame:
                 which = np.ones(len(here), bool) if place < 0 else here == place
                 if with_it in ON_2K:
                     which &= one.rows["n_positives_2k"].notna().to_numpy()
-                why = _inseparable(one, quantity, which)
+                why = inseparable(one, quantity, which)
                 both = [] if why else [score(one, key, which) for key in (with_it, without)]
                 n, queries = int(which.sum()), len(np.unique(one.query[which]))
                 for key in SCORES:

@@ -16,7 +16,8 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from retrieval_quality.measures import MEASURES
-from retrieval_quality.statistics.value import ALL, RANGES, prepare
+from retrieval_quality.measures.segments import RANGES
+from retrieval_quality.statistics.value import ALL, prepare
 from retrieval_quality.statistics.value_rank import FloatArray, IntArray, spread, totals
 
 NAMES = ("P", "R", "F", "T", "nDCG", "Fe")

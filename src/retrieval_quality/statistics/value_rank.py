@@ -10,6 +10,8 @@ rows are paired: their influences are subtracted before they are summed.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -133,3 +135,98 @@ def spread(sums: FloatArray, n: float, level: float = 0.95) -> tuple[float, floa
         return math.nan, math.nan
     error = math.sqrt(float((sums**2).sum()) * queries / (queries - 1)) / n
     return error, error * float(student.ppf((1 + level) / 2, queries - 1))
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A statistic, and what each query adds to it: estimates can be subtracted and divided.
+
+    Attributes
+    ----------
+    value : float
+        NaN where undefined.
+    sums : ndarray, shape (queries,)
+        Influence of each query, over the rows; estimates that are combined share the numbering.
+    present : ndarray of bool, shape (queries,)
+        Queries that the statistic rests on.
+    n : int
+        Rows.
+
+    Examples
+    --------
+    >>> query = np.arange(4)
+    >>> one = Estimate.of(2.0, np.array([-1.0, 1.0, -1.0, 1.0]), query, 4)
+    >>> one.minus(one).interval(), one.over(one).value, int(one.present.sum())
+    ((0.0, 0.0), 1.0, 4)
+    """
+
+    value: float
+    sums: FloatArray
+    present: NDArray[np.bool_]
+    n: int
+
+    @staticmethod
+    def of(value: float, influence: FloatArray, query: IntArray, queries: int) -> Estimate:
+        """Give the estimate of a statistic whose rows have an influence of mean 0."""
+        n = len(influence)
+        sums = totals(query, influence, queries) / max(n, 1)
+        return Estimate(value, sums, np.bincount(query, minlength=queries) > 0, n)
+
+    @staticmethod
+    def mean(values: FloatArray, query: IntArray, queries: int) -> Estimate:
+        """Give the mean of some rows."""
+        value = float(values.mean()) if len(values) else math.nan
+        return Estimate.of(value, values - value, query, queries)
+
+    @staticmethod
+    def pool(parts: Sequence[Estimate]) -> Estimate:
+        """Give the mean of several, weighted by rows; those that are undefined are left out."""
+        known = [part for part in parts if not math.isnan(part.value)]
+        if not known:
+            zeros = np.zeros(len(parts[0].sums)) if parts else np.zeros(0)
+            return Estimate(math.nan, zeros, zeros > 0, 0)
+        n = sum(part.n for part in known)
+        return Estimate(
+            sum(part.n * part.value for part in known) / n,
+            np.sum([part.n * part.sums for part in known], axis=0) / n,
+            np.any([part.present for part in known], axis=0),
+            n,
+        )
+
+    def minus(self, other: Estimate) -> Estimate:
+        """Give the difference, paired by query."""
+        present = self.present | other.present
+        return Estimate(
+            self.value - other.value, self.sums - other.sums, present, min(self.n, other.n)
+        )
+
+    def over(self, other: Estimate) -> Estimate:
+        """Give the ratio, paired by query (delta method); NaN where the divisor is not above 0."""
+        present = self.present | other.present
+        if not other.value > 0:
+            return Estimate(math.nan, np.zeros(len(present)), present, min(self.n, other.n))
+        ratio = self.value / other.value
+        sums = (self.sums - ratio * other.sums) / other.value
+        return Estimate(ratio, sums, present, min(self.n, other.n))
+
+    def turned(self, value: float, slope: float) -> Estimate:
+        """Give a function of the statistic, by its value and its slope here."""
+        return Estimate(value, slope * self.sums, self.present, self.n)
+
+    def root(self) -> Estimate:
+        """Give the square root; NaN where the value is not above 0."""
+        if not self.value > 0:
+            return self.turned(math.nan, 0.0)
+        root = math.sqrt(self.value)
+        return self.turned(root, 1 / (2 * root))
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Give the ends of its interval; NaN with fewer than two queries."""
+        half = spread(self.sums[self.present], 1, level)[1]
+        if math.isnan(self.value):
+            half = math.nan
+        return self.value - half, self.value + half
+
+    def record(self) -> tuple[float, float, float, int, int]:
+        """Give value, ends of its 95% interval, rows and queries."""
+        return self.value, *self.interval(), self.n, int(self.present.sum())
