@@ -764,3 +764,12 @@ def test_cache_and_endpoint_are_read_at_each_call(server, monkeypatch, tmp_path)
     monkeypatch.delenv("HF_HUB_CACHE")
     monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
     assert (tmp_path / "home" / "hub") in fetch().folder.parents
+
+
+def test_a_socks_proxy_without_its_package_is_one_sentence(monkeypatch):
+    def client(*_):
+        raise ImportError("Using SOCKS proxy, but the 'socksio' package is not installed.")
+
+    monkeypatch.setattr(hub, "_fetch", client)
+    with pytest.raises(UsageError, match="pip install socksio"):
+        fetch()

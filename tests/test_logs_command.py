@@ -42,6 +42,38 @@ def test_import_writes_the_table(tmp_path):
         run("import", DATA / "langsmith" / "runs.jsonl", "--out", tmp_path / "x.csv")
 
 
+LOG = '{"query_id": "1", "query": "q", "documents": ["a", "b"], "labels": [1, 0], "grade": 4}\n'
+
+
+@pytest.mark.parametrize(
+    ("command", "name"), [("import", "x.parquet"), ("compare", "x.csv"), ("choose", "x.csv")]
+)
+def test_out_replaces_neither_what_is_read_nor_what_is_not_ours(tmp_path, command, name):
+    log = tmp_path / "log.jsonl"
+    log.write_text(LOG, encoding="utf-8")
+    logs = [log, log] if command == "compare" else [log]
+    out = tmp_path / name
+    run(command, *logs, "--out", out)
+    run(command, *logs, "--out", out)
+    out.write_text("mine\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="not made by this command"):
+        run(command, *logs, "--out", out)
+    assert out.read_text(encoding="utf-8") == "mine\n"
+    out.unlink()
+    out.symlink_to(log)
+    with pytest.raises(UsageError, match="is what is read"):
+        run(command, *logs, "--out", out)
+    assert log.read_text(encoding="utf-8") == LOG
+
+
+def test_import_leaves_the_table_of_another_alone(tmp_path):
+    out = tmp_path / "log.parquet"
+    pd.DataFrame({"a": [1]}).to_parquet(out)
+    with pytest.raises(UsageError, match="no table of this program"):
+        run("import", DATA / "langsmith" / "runs.jsonl", "--out", out)
+    assert pd.read_parquet(out)["a"].tolist() == [1]
+
+
 def test_measure_of_a_log_by_day(tmp_path):
     arguments = ["--top-k", "5,10", "--alpha", "0.5", "--by", "day", "--out", tmp_path / "report"]
     run("measure", DATA / "plain" / "log.csv", "--columns", PLAIN, *arguments)

@@ -285,7 +285,15 @@ def fetch(
         If a part or the name of the repository is not one.
     """
     hub = _Hub(_checked(repo, revision))
-    fetched = _fetch(hub, revision, _wanted(parts), progress)
+    try:
+        fetched = _fetch(hub, revision, _wanted(parts), progress)
+    except ImportError as error:
+        if "socks" not in str(error).lower():
+            raise
+        raise UsageError(
+            "The proxy that the environment names (ALL_PROXY, HTTPS_PROXY) is a SOCKS proxy, which "
+            "needs the package socksio: `pip install socksio`, or unset the variable."
+        ) from error
     if progress:
         for notice in fetched.notices:
             tqdm.write(notice, file=sys.stderr)

@@ -277,7 +277,9 @@ def _cases(place: str, found: Any, path: Path, account: Account) -> Iterator[Rec
 def _deepeval(case: Any, place: str, options: Options, account: Account) -> Row | None:
     if not isinstance(case, dict):
         raise FieldError("", f"{quote(case)} where a case belongs")
-    known = {_DEEPEVAL.get(name, name): value for name, value in case.items()}
+    known: dict[str, Any] = {
+        _DEEPEVAL.get(str(name), str(name)): value for name, value in case.items()
+    }
     if "input" not in known and ("scenario" in known or "turns" in known):
         account.note("conversational cases, left out (no retrieved list)", place)
         return None

@@ -110,6 +110,22 @@ def _open(path: Path, options: Options) -> Log:
     return log
 
 
+def _replaceable(out: Path | None, read: tuple[Path | None, ...], begin: bytes = b"") -> None:
+    """Refuse to write over what is read, or over a file that does not begin as ours do."""
+    if out is None or not out.exists():
+        return
+    if out.is_dir():
+        raise UsageError(f"--out {out} is a folder; name a file")
+    if any(one is not None and one.exists() and one.samefile(out) for one in read):
+        raise UsageError(f"--out {out} is what is read: name another file")
+    with out.open("rb") as file:
+        if not file.read(len(begin)).startswith(begin):
+            raise UsageError(
+                f"--out {out} is there and was not made by this command: name another file, or "
+                "move it away"
+            )
+
+
 _logs = click.argument("path", metavar="LOGS", type=_file)
 
 
@@ -131,11 +147,16 @@ def check(path: Path, as_json: bool, **given: Any) -> None:
 @click.option("--out", required=True, type=_file, help="FILE.parquet")
 def import_command(path: Path, out: Path, **given: Any) -> None:
     """Write LOGS as one documented table, with what was left out counted."""
-    from retrieval_quality.logs import rows
+    from retrieval_quality.logs import plain, rows
 
     if out.suffix != ".parquet":
         raise UsageError(f"--out {out}: the ending must be .parquet")
-    log = _open(path, _options(given))
+    options = _options(given)
+    read = (path, options.qrels, options.queries, options.results, options.labels)
+    _replaceable(out, read, b"PAR1")
+    if out.exists() and not plain.is_own_table(out):
+        raise UsageError(f"--out {out} is there and is no table of this program: name another")
+    log = _open(path, options)
     count = rows.write(log.rows(), out, log.account)
     for notice in log.account.notices.values():
         _say(str(notice))
@@ -271,6 +292,7 @@ def compare(
     from retrieval_quality.logs import comparing, measuring
 
     options = _options(given)
+    _replaceable(out, (first, second, options.qrels), b"measure,alpha,k,group,a,b,")
     logs_ = [_open(path, options) for path in (first, second)]
     trec = any(log.format.name in ("trec", "beir") for log in logs_) and options.qrels is not None
     rules = measuring.Rules(
@@ -321,7 +343,10 @@ def choose(
     from retrieval_quality import outputs
     from retrieval_quality.logs import choosing
 
-    log = _open(path, _options(given))
+    options = _options(given)
+    read = (path, options.qrels, options.queries, options.results, options.labels)
+    _replaceable(out, read, ",".join(choosing.COLUMNS[:2]).encode())
+    log = _open(path, options)
     table = choosing.scored(log.rows(), relevant_from, top_k)
     for notice in log.account.notices.values():
         _say(str(notice))
