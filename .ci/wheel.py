@@ -12,7 +12,7 @@ from retrieval_quality import measures
 from retrieval_quality.cli import cli
 
 here = Path(__file__).resolve().parents[1]
-assert here not in Path(measures.__file__).resolve().parents, "this is the clone, not the wheel"
+assert here / "src" not in Path(measures.__file__).resolve().parents, "the clone, not the wheel"
 for extra in ("jupyter_book", "openai", "sentence_transformers", "sklearn", "ir_measures"):
     assert importlib.util.find_spec(extra) is None, f"{extra} is here, which the core needs not"
 

@@ -55,7 +55,7 @@ def test_the_query_has_its_share_of_the_variance():
 
 
 def test_an_effect_between_queries_only_is_told_from_one_within():
-    only = World(count=0, share=0, order=0, embedding=0, ease=0, skill=1.0, tied=2.0)
+    only = World(count=0, share=0, order=0, embedding=0, ease=0.5, skill=1.0, tied=2.0)
     found = terms(only, 3)
     assert found.loc[(MIXED, BETWEEN), "low"] > 0
     assert found.loc[(MIXED, WITHIN), "low"] < 0.1

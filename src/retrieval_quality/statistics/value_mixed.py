@@ -164,17 +164,26 @@ def _coefficient(
         except (ValueError, np.linalg.LinAlgError) as error:
             return math.nan, math.nan, math.nan, f"the fit failed: {str(error).splitlines()[0]}"
     value, error_of = float(np.asarray(fit.params)[at]), float(np.asarray(fit.bse)[at])
-    if not fit.converged or not math.isfinite(value) or not math.isfinite(error_of):
+    settled = getattr(fit, "converged", True)
+    if not (settled and math.isfinite(value) and math.isfinite(error_of)):
         return math.nan, math.nan, math.nan, "the fit did not converge"
     return value, value - _Z * error_of, value + _Z * error_of, ""
 
 
 def _linear(grade: FloatArray, query: IntArray, x: FloatArray) -> Any:
+    """Fit a random intercept; where its variance is 0, what is left of the model: least squares.
+
+    At that edge the information matrix of the mixed model is singular. The errors then come from
+    the sandwich by query, so that rows of one query still do not count as independent.
+    """
+    from statsmodels.regression.linear_model import OLS
     from statsmodels.regression.mixed_linear_model import MixedLM
 
-    return MixedLM(grade, np.column_stack([np.ones(len(x)), x]), groups=query).fit(
-        reml=True, method=["lbfgs", "bfgs", "powell"]
-    )
+    inputs = np.column_stack([np.ones(len(x)), x])
+    try:  # not lbfgs: it may step onto a variance of 0 and stop there
+        return MixedLM(grade, inputs, groups=query).fit(reml=True, method=["bfgs", "powell", "cg"])
+    except np.linalg.LinAlgError:
+        return OLS(grade, inputs).fit(cov_type="cluster", cov_kwds={"groups": query})
 
 
 def _share(grade: FloatArray, query: IntArray, x: FloatArray) -> tuple[float, float, float, str]:
@@ -184,5 +193,7 @@ def _share(grade: FloatArray, query: IntArray, x: FloatArray) -> tuple[float, fl
             fit = _linear(grade, query, x)
         except (ValueError, np.linalg.LinAlgError) as error:
             return math.nan, math.nan, math.nan, f"the fit failed: {str(error).splitlines()[0]}"
+    if not hasattr(fit, "cov_re"):
+        return 0.0, math.nan, math.nan, ""
     between = float(np.asarray(fit.cov_re)[0, 0])
     return between / (between + float(fit.scale)), math.nan, math.nan, ""
