@@ -136,3 +136,14 @@ def test_a_fault_is_one_message_with_its_place(tmp_path):
         *("--out", tmp_path / "x.parquet"),
     )
     assert "rows left out as broken: 2" in found.stderr
+
+
+def test_a_result_without_any_value_is_no_success(tmp_path):
+    log = tmp_path / "log.jsonl"
+    row = {"query_id": "q1", "query": "who", "documents": ["a", "b"]}
+    log.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    with pytest.raises(DataError, match="no measure has a value for any query"):
+        run("measure", log, "--out", tmp_path / "report", "--unlabelled", "leave-out")
+    assert (tmp_path / "report" / "per_query.csv").is_file()
+    with pytest.raises(DataError, match="no measure has a value in both logs"):
+        run("compare", log, log, "--measures", "T")

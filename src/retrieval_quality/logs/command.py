@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from retrieval_quality.errors import UsageError
+from retrieval_quality.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from retrieval_quality.logs.formats import Log
@@ -250,6 +250,11 @@ def measure(
     click.echo(total.drop(columns="group").to_string(index=False, na_rep=""))
     _say(f"{len(found.summary)} rows: {out / reporting.SUMMARY_FILE}")
     _say(f"page: {out / reporting.PAGE_FILE}")
+    if not (total["n_used"] > 0).any():
+        raise DataError(
+            f"{log.path}: no measure has a value for any query; the page says what was left out "
+            "and why, and `retrieval-quality logs check` what is missing"
+        )
 
 
 @logs.command()
@@ -313,6 +318,8 @@ def compare(
         outputs.write_text(out, text)
     for sentence in comparing.sentences(table, weeks):
         _say(sentence)
+    if table["difference"].isna().all():
+        raise DataError("no measure has a value in both logs for any query; see the reasons above")
 
 
 @logs.command()
