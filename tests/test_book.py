@@ -476,6 +476,7 @@ def test_a_warning_stops_the_rendering(tree):
     (tree / "_toc.yml").write_text("format: jb-book\nroot: index\n", encoding="utf-8")
     out = tree / "_build"
     book._stage(tree, out / "stage")
+    shutil.copyfile(tree / "index.md", out / "stage" / "index.md")
     with pytest.raises(DataError, match="unknown document: 'nowhere'"):
         book._render(out / "stage", out, out / "reports")
     assert (out / "reports" / "render.log").is_file()

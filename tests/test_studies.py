@@ -217,13 +217,15 @@ def test_advice_counts_datasets():
             "position": ["1.0", "1.0"],
             "series": ["T", "P"],
             "level": ["P", ""],
+            "value": [0.4, 0.5],
+            "low": [0.3, 0.4],
             "reason": ["", ""],
         }
     )
     (told,) = board._advice(numbers)
     assert told == (
-        "K/N_p 1.0: P is best, or not told from the best, in 2 of 2 datasets; one has a clear "
-        "winner."
+        "K/N_p 1.0: P is best, or not told from the best, in all 2 datasets; alone and above "
+        "0 in one."
     )
 
 
