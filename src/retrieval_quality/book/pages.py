@@ -715,7 +715,11 @@ class Run:
         nothing = [f"{r.exhibit.label} shows nothing to check." for r in results if r.missing]
         told = [*(statement for statement, _ in found), *nothing]
         items = "".join(f"<li>{markup.prose(statement)}</li>" for statement in told)
-        return Shown(f'<ul class="rq-checks">{items}</ul>', f"{len(found)} checks hold")
+        passed = "The one check passed." if len(found) == 1 else f"All {len(found)} checks passed."
+        listed = f'<ul class="rq-checks">{items}</ul>'
+        if not found:
+            return Shown(listed or "<p>There was nothing to check.</p>", "0 checks hold")
+        return Shown(markup.details(passed, listed), f"{len(found)} checks hold")
 
 
 def _pairs() -> list[tuple[str, str]]:

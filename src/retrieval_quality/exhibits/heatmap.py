@@ -132,7 +132,7 @@ class Heatmap(Exhibit):
         numbers = result.numbers
         value = self.value
         values = numbers[value].dropna()
-        what = f"{COEFFICIENTS[result.coefficient]} with the grade"
+        what = self._of(result)
         opening = (
             f"Heatmap of {what} for {numbers['embedding'].nunique()} embeddings at "
             f"{numbers['segment'].nunique()} ratios K/N_p. "
@@ -143,6 +143,9 @@ class Heatmap(Exhibit):
         told = f"From {low} to {high}, median {decimal(values.median())}."
         told += self._counted_by_sign(values)
         return f"{opening}{told} {rows_a_cell(numbers['n'])}{without_value(numbers[value])}"
+
+    def _of(self, result: Result) -> str:
+        return f"{COEFFICIENTS[result.coefficient]} with the grade"
 
     def _counted_by_sign(self, values: pd.Series) -> str:
         return ""
@@ -326,6 +329,10 @@ class Difference(Heatmap):
                     f"embedding{there}."
                 )
         return said
+
+    def _of(self, result: Result) -> str:
+        first, second = (measure_name(name) for name in self.measures)
+        return f"the difference {first} minus {second} in {super()._of(result)}"
 
     def _counted_by_sign(self, values: pd.Series) -> str:
         return (
