@@ -668,7 +668,7 @@ class Run:
         ]
         stamp = f'<p class="rq-simulated">{SIMULATED}</p>' if self.dataset.simulated else ""
         index = "".join(_claim_line(claim) for claim in ledger)
-        head = "".join(f'<th scope="col">{title}</th>' for title in ("", "verdict", "claim"))
+        head = "".join(f'<th scope="col">{title}</th>' for title in ("no.", "verdict", "claim"))
         rows = f"<thead><tr>{head}</tr></thead><tbody>{index}</tbody>"
         table = markup.scrolling(rows, "claims of the paper")
         cards = "".join(_claim_card(claim) for claim in ledger)

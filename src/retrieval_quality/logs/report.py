@@ -117,7 +117,7 @@ def page(log: Log, found: Measured, rules: Rules) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>"
-        f"<h1>{escape(title)}</h1>{body(log, found, rules)}</body></html>\n"
+        f"<main><h1>{escape(title)}</h1>{body(log, found, rules)}</main></body></html>\n"
     )
 
 
