@@ -21,7 +21,7 @@ class Shown:
         self.html = html
 
     def _repr_html_(self) -> str:
-        return self.html
+        return f'<div class="rq">{self.html}</div>'  # the look of the book, in dark mode too
 
     def __repr__(self) -> str:
         return "Shown()"
@@ -87,6 +87,9 @@ class Page:
         self.top_k = ks[0] if ks else None
 
     def _repr_html_(self) -> str:
+        return Shown(self._opening())._repr_html_()
+
+    def _opening(self) -> str:
         if not self.made_up:
             return f"<p>{markup.escape(self.path.name)}</p>"
         return (
