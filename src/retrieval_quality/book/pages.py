@@ -718,7 +718,7 @@ class Run:
         passed = "The one check passed." if len(found) == 1 else f"All {len(found)} checks passed."
         listed = f'<ul class="rq-checks">{items}</ul>'
         if not found:
-            return Shown(listed or "<p>There was nothing to check.</p>", "0 checks hold")
+            return Shown(listed, "0 checks hold")
         return Shown(markup.details(passed, listed), f"{len(found)} checks hold")
 
 
